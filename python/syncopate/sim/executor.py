@@ -1,0 +1,280 @@
+"""Executes the schedule tables of all ranks with numpy, in a random interleaving.
+
+The rules are those of the fused kernel and of the host runner:
+
+* A wait `(signal, count)` holds once `flag - epoch * count >= 0` in wrapping
+  32-bit arithmetic; count 0 is a guard and holds once `flag - (epoch - 1) >= 0`.
+* A signal stores the epoch (kind 0), stores 1 (kind 1) or adds 1 (kind 2).
+* A stream (realization `copy_engine`) waits until a flag is 1 and writes 0 to it.
+* The last CTA to finish a command raises its signals; the last CTA to finish a
+  call waits for `close_wait`, raises `close_signal` and steps the epoch.
+* Before a host writes a call's input it waits until the ranks whose commands
+  read that input have finished the call before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from syncopate.sim.agents import Agent, Agents, Blocked
+from syncopate.sim.memory import Buffer, blocks, decode, encode
+
+ENGINE = 0  # `realization` of a command that the host issues on a stream
+BLOCK_BYTES = 16384  # what a CTA copies at a time
+EPOCH, ONE, ADD = 0, 1, 2  # signal kinds
+
+Row = dict[str, int]
+
+
+class StaleRead(RuntimeError):
+    """A tile read bytes that this call's transfers had not delivered."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a run did; `max_error` is relative to the largest reference value."""
+
+    max_error: float
+    calls: int
+    steps: int
+
+
+@dataclass
+class _Rank:
+    index: int
+    tables: dict[str, list[Row]]
+    buffers: list[Buffer]
+    flags: dict[int, int]
+    done: dict[tuple[str, int], int]
+    epoch: int = 1
+    out: Any = None
+    local: Any = None
+
+    def rows(self, table: str, row: Row, span: str) -> list[Row]:
+        return self.tables[table][row[f"{span}_begin"] : row[f"{span}_end"]]
+
+    @property
+    def call(self) -> Row:
+        return self.tables["calls"][0]
+
+
+def execute_tables(
+    program: Any, workload: Any, *, calls: int = 3, seed: int = 0, num_ctas: int | None = None
+) -> Execution:
+    """Runs `calls` calls of `program` back to back on all ranks, with fresh data.
+
+    Args:
+      program: has `world_size`, `num_ctas`, `buffers` and `rank_tables(rank)`.
+      workload: what a tile computes, such as `Gemm`.
+      calls: calls that follow one another with no barrier between them.
+      seed: of the interleaving and of the data.
+      num_ctas: CTAs per rank; the program's own number if None.
+
+    Raises:
+      Deadlock: if some agents wait for flags that nobody raises any more.
+      StaleRead: if a tile reads bytes that no transfer of its call delivered.
+    """
+    machine = _Machine(program, workload, calls, seed, num_ctas or program.num_ctas)
+    for rank in machine.ranks:
+        machine.agents.spawn(machine.host(rank))
+    machine.agents.run()
+    return Execution(machine.max_error, calls, machine.agents.steps)
+
+
+class _Machine:
+    """All ranks' memory, and the agents: hosts, streams and the roles of each CTA."""
+
+    def __init__(self, program: Any, workload: Any, calls: int, seed: int, num_ctas: int) -> None:
+        self.seed, self.rng = seed, np.random.default_rng(seed)
+        self.agents = Agents(self.rng)
+        self.program, self.workload = program, workload
+        self.calls, self.num_ctas, self.max_error = calls, num_ctas, 0.0
+        self.ranks = [self._rank(index) for index in range(program.world_size)]
+        self.inputs = lru_cache(maxsize=4)(self._inputs)
+        for rank in self.ranks:  # Words that a stream consumes and a close re-arms start armed.
+            for signal in rank.rows("signals", rank.call, "close_signal"):
+                if signal["kind"] == ONE:
+                    self.ranks[signal["rank"]].flags[signal["signal"]] = 1
+
+    def _rank(self, index: int) -> _Rank:
+        tables = {
+            name: [dict(zip(table.columns, map(int, row), strict=True)) for row in table.values]
+            for name, table in self.program.rank_tables(index).items()
+        }
+        buffers = [Buffer(b.name, tuple(b.shape), str(b.dtype)) for b in self.program.buffers]
+        return _Rank(index, tables, buffers, defaultdict(int), defaultdict(int))
+
+    def _inputs(self, call: int) -> list[Buffer]:
+        """Every buffer's whole contents in `call`; each rank stages its regions of them."""
+        rng = np.random.default_rng((self.seed, call))
+        whole = [Buffer(b.name, tuple(b.shape), str(b.dtype)) for b in self.program.buffers]
+        for buffer in whole:
+            values = rng.standard_normal(buffer.shape, np.float32)
+            buffer.data[:] = encode(values, buffer.dtype).ravel()
+        return whole
+
+    # Agents.
+
+    def host(self, rank: _Rank) -> Agent:
+        for call in range(1, self.calls + 1):
+            yield from self._stage(rank, call)
+            roles = [self.agents.spawn(self._stream(rank))]
+            roles += [self.agents.spawn(self._cta(rank, cta)) for cta in range(self.num_ctas)]
+            yield from roles
+            self._compare(rank, call)
+
+    def _stage(self, rank: _Rank, call: int) -> Agent:
+        for peer in self.ranks:
+            reads = (c["src_rank"] == rank.index for c in peer.tables["commands"])
+            if peer is not rank and any(reads):
+                says = f"rank {rank.index} waits to stage call {call} for rank {peer.index}"
+                yield Blocked(
+                    (peer.index, "epoch"), lambda p=peer: p.epoch >= call, lambda s=says: s
+                )
+        for index, spec in enumerate(self.program.buffers):
+            for offsets, sizes in spec.inputs.get(rank.index, ()):
+                data, stamp = rank.buffers[index].rectangle(offsets, sizes)
+                data[:] = self.inputs(call)[index].rectangle(offsets, sizes)[0]
+                stamp[:] = call
+                yield None
+        depth = self.program.buffers[0].shape[1]
+        rank.local = self.workload.local(self.rng, depth)
+        rank.out = np.full((self.program.buffers[0].shape[0], rank.local.shape[1]), np.nan)
+
+    def _stream(self, rank: _Rank) -> Agent:
+        for command in rank.tables["commands"]:
+            if command["realization"] != ENGINE:
+                continue
+            for wait in rank.rows("waits", command, "wait"):
+                yield self._until(rank, wait["signal"], 1, self._name(command), exactly=True)
+                rank.flags[wait["signal"]] = 0
+            yield from self._copy(command, 0, 1)
+            yield from self._raise(rank, rank.rows("signals", command, "signal"))
+
+    def _cta(self, rank: _Rank, cta: int) -> Agent:
+        if cta == 0:
+            yield from self._raise(rank, rank.rows("signals", rank.call, "open"))
+        communication = self.agents.spawn(self._communicate(rank, cta))
+        yield from self._compute(rank, cta)
+        yield communication
+        if self._last(rank, ("call", 0)):
+            yield from self._wait(rank, rank.rows("waits", rank.call, "close_wait"), "its end")
+            yield from self._raise(rank, rank.rows("signals", rank.call, "close_signal"))
+            rank.epoch += 1
+            self.agents.wake((rank.index, "epoch"))
+
+    def _communicate(self, rank: _Rank, cta: int) -> Agent:
+        for index, command in enumerate(rank.tables["commands"]):
+            if command["realization"] == ENGINE:
+                continue
+            waits = rank.rows("waits", command, "wait")
+            yield from self._wait(rank, waits, self._name(command))
+            yield from self._copy(command, cta, self.num_ctas)
+            if self._last(rank, ("command", index)):
+                yield from self._raise(rank, rank.rows("signals", command, "signal"))
+
+    def _compute(self, rank: _Rank, cta: int) -> Agent:
+        for tile in rank.tables["tiles"][cta :: self.num_ctas]:
+            coords = (tile["c0"], tile["c1"], tile["c2"])
+            where = f"tile {coords}"
+            yield from self._wait(rank, rank.rows("waits", tile, "wait"), where)
+            yield None
+
+            def read(offsets: Any, sizes: Any, where: str = where) -> Any:
+                return self._read(rank, offsets, sizes, where)
+
+            shape = self.program.buffers[0].shape
+            self.workload.compute(rank.out, rank.local, shape, coords, read)
+
+    # Steps.
+
+    def _last(self, rank: _Rank, key: tuple[str, int]) -> bool:
+        rank.done[key] += 1
+        return rank.done[key] == rank.epoch * self.num_ctas
+
+    def _wait(self, rank: _Rank, waits: list[Row], where: str) -> Agent:
+        for wait in waits:
+            count = wait["count"]
+            wanted = rank.epoch * count if count else rank.epoch - 1
+            yield self._until(rank, wait["signal"], wanted, where)
+
+    def _until(
+        self, rank: _Rank, signal: int, wanted: int, where: str, exactly: bool = False
+    ) -> Blocked:
+        def holds() -> bool:
+            behind = (rank.flags[signal] - wanted + 2**31) % 2**32 - 2**31
+            return behind == 0 if exactly else behind >= 0
+
+        def says() -> str:
+            return (
+                f"rank {rank.index}, call {rank.epoch}, {where}: waits for signal {signal} to be "
+                f"{wanted}, is {rank.flags[signal]}; {self._source(rank.index, signal)}"
+            )
+
+        return Blocked((rank.index, signal), holds, says)
+
+    def _raise(self, rank: _Rank, signals: list[Row]) -> Agent:
+        for signal in signals:
+            yield None
+            flags, at = self.ranks[signal["rank"]].flags, signal["signal"]
+            flags[at] = {EPOCH: rank.epoch, ONE: 1, ADD: flags[at] + 1}[signal["kind"]]
+            self.agents.wake((signal["rank"], at))
+
+    def _copy(self, command: Row, first: int, step: int) -> Agent:
+        ends = []
+        for end in ("src", "dst"):
+            buffer = self.ranks[command[f"{end}_rank"]].buffers[command[f"{end}_buffer"]]
+            ends.append((buffer, command[f"{end}_offset"], command[f"{end}_stride"]))
+        (src, src_at, src_stride), (dst, dst_at, dst_stride) = ends
+        for block in blocks(command["rows"], command["row_bytes"], first, step, BLOCK_BYTES):
+            yield None
+            for row, begin, end in block:
+                a, b = src_at + row * src_stride + begin, dst_at + row * dst_stride + begin
+                dst.data[b : b + end - begin] = src.data[a : a + end - begin]
+                dst.stamp[b : b + end - begin] = src.stamp[a : a + end - begin]
+
+    def _read(self, rank: _Rank, offsets: Any, sizes: Any, where: str) -> Any:
+        buffer = rank.buffers[0]
+        data, stamp = buffer.rectangle(offsets, sizes)
+        stale = np.flatnonzero((stamp != rank.epoch).any(axis=1))
+        if stale.size:
+            row, found = offsets[0] + int(stale[0]), int(stamp[stale[0]].min())
+            raise StaleRead(
+                f"rank {rank.index}, call {rank.epoch}, {where}: row {row} of {buffer.name} "
+                + (f"is of call {found}" if found >= 0 else "has not been written")
+            )
+        return decode(data, buffer.dtype).astype(np.float32)
+
+    def _compare(self, rank: _Rank, call: int) -> None:
+        whole = self.inputs(call)[0]
+        values = decode(whole.data, whole.dtype).reshape(whole.shape).astype(np.float64)
+        expected = values @ rank.local.astype(np.float64)
+        error = np.abs(rank.out - expected).max() / np.abs(expected).max()
+        self.max_error = max(self.max_error, float(np.nan_to_num(error, nan=np.inf)))
+
+    # Words of a report.
+
+    def _name(self, command: Row) -> str:
+        buffer = self.ranks[0].buffers[command["dst_buffer"]]
+        keys = ("dst_offset", "rows", "row_bytes", "dst_stride")
+        chunk = buffer.describe(*(command[key] for key in keys))
+        return f"copy of {chunk} from rank {command['src_rank']} to rank {command['dst_rank']}"
+
+    def _source(self, rank: int, signal: int) -> str:
+        """Who raises a rank's signal."""
+        target = (rank, signal)
+        for by in self.ranks:
+            for command in by.tables["commands"]:
+                raised = by.rows("signals", command, "signal")
+                if target in {(s["rank"], s["signal"]) for s in raised}:
+                    return f"raised by rank {by.index} after the {self._name(command)}"
+            for span, when in (("open", "starts"), ("close_signal", "ends")):
+                raised = by.rows("signals", by.call, span)
+                if target in {(s["rank"], s["signal"]) for s in raised}:
+                    return f"raised by rank {by.index} when it {when} a call"
+        return "which nothing raises"

@@ -1,0 +1,76 @@
+"""One rank's symmetric memory: bytes, and for every byte the call that produced it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_NUMPY = {
+    "f64": np.float64, "f32": np.float32, "f16": np.float16,
+    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
+}  # fmt: skip
+POISON = 0xFF  # a NaN in every float format of at least 16 bits
+NEVER = -1
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes per element of an MLIR element type such as ``bf16``."""
+    return 2 if dtype == "bf16" else np.dtype(_NUMPY[dtype]).itemsize
+
+
+def encode(values: Any, dtype: str) -> Any:
+    """Bytes of `values` in `dtype`; bf16 is rounded to nearest even."""
+    if dtype != "bf16":
+        return np.ascontiguousarray(values, _NUMPY[dtype]).view(np.uint8)
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return rounded.astype(np.uint16).view(np.uint8)
+
+
+def decode(data: Any, dtype: str) -> Any:
+    """The inverse of `encode`; bf16 comes back as float32."""
+    if dtype != "bf16":
+        return np.ascontiguousarray(data).view(_NUMPY[dtype])
+    return (np.ascontiguousarray(data).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+class Buffer:
+    """One rank's instance of a symmetric buffer, poisoned when it is made.
+
+    `stamp` holds, for every byte, the call whose input the byte comes from. A
+    transfer copies stamps with the data, so a stale byte stays recognisable
+    however often it is forwarded.
+    """
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
+        self.name, self.shape, self.dtype = name, shape, dtype
+        self.row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * itemsize(dtype)
+        self.data = np.full(shape[0] * self.row_bytes, POISON, np.uint8)
+        self.stamp = np.full(shape[0] * self.row_bytes, NEVER, np.int32)
+
+    def rectangle(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, Any]:
+        """Views (data, stamp) of a region of rows × columns, in bytes."""
+        row, col = offsets[0], offsets[1] * itemsize(self.dtype)
+        window = (slice(row, row + sizes[0]), slice(col, col + sizes[1] * itemsize(self.dtype)))
+        shape = (self.shape[0], self.row_bytes)
+        return self.data.reshape(shape)[window], self.stamp.reshape(shape)[window]
+
+    def describe(self, offset: int, rows: int, row_bytes: int, stride: int) -> str:
+        """`name[rows, columns]` of a region given in bytes, as in a command."""
+        stride, size = stride or self.row_bytes, itemsize(self.dtype)
+        row, col = offset // stride, offset % stride // size
+        return f"{self.name}[{row}:{row + rows}, {col}:{col + row_bytes // size}]"
+
+
+def blocks(rows: int, row_bytes: int, first: int, step: int, block: int) -> Iterator[list[Any]]:
+    """The blocks `first`, `first + step`, … of a region, as lists of (row, begin, end)."""
+    for start in range(first * block, rows * row_bytes, step * block):
+        stop, pieces = min(start + block, rows * row_bytes), []
+        while start < stop:
+            row, begin = divmod(start, row_bytes)
+            end = min(row_bytes, begin + stop - start)
+            pieces.append((row, begin, end))
+            start += end - begin
+        yield pieces
