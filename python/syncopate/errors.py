@@ -1,0 +1,34 @@
+"""The exceptions that Syncopate raises.
+
+`SyncopateError` is for what a user can fix: its message names the argument, the value and the fix. `InternalError` is a bug of ours.
+"""
+
+from __future__ import annotations
+
+
+class SyncopateError(Exception):
+    """Something in the user's input or surroundings is wrong."""
+
+
+class InternalError(Exception):
+    """Something in Syncopate is wrong; please report it."""
+
+
+class DeviceWaitTimeout(SyncopateError):
+    """A wait inside a kernel reached its time limit.
+
+    Attributes:
+        rank: The rank that waited.
+        signal: Index of the flag among that rank's flags.
+        wanted: Value of the flag that would have ended the wait.
+        seen: Value of the flag when the limit was reached.
+        epoch: Number of the call, from 1.
+    """
+
+    def __init__(self, message: str, *, rank: int, signal: int, wanted: int, seen: int, epoch: int) -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.signal = signal
+        self.wanted = wanted
+        self.seen = seen
+        self.epoch = epoch

@@ -1,0 +1,318 @@
+"""What the runtime needs to know about a compiled program. Plain data; numpy only.
+
+The compiler hands the runtime an object with the members of `Program`. Everything in it is the same on every rank except the
+tables, which `rank_tables` gives for *any* rank: the runtime names the culprit of a timeout with the tables of the rank that should have
+raised the flag.
+
+Division of work at a call, for rank r (stream order from top to bottom):
+
+1. guard: if another rank gets from r, wait until each of those has finished the previous call (`done` flags);
+2. staging: copy the plain input into r's own region of its symmetric buffer (skipped for a zero-copy input);
+3. engine commands of r on the side stream: waits, copies, flags; at the end `engine_done` is raised by the runtime itself, so no table
+   row raises it;
+4. the fused kernel: `open_call` raises the open signals, `close_call` raises the close signals and increments the epoch.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+Int64Array = npt.NDArray[np.int64]
+
+ITEM_BYTES: Mapping[str, int] = {
+    "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "i1": 1,
+    "f8E4M3FN": 1, "f8E5M2": 1,
+}  # fmt: skip
+"""Bytes of an element, by MLIR's spelling of the type."""
+
+
+class Realization(enum.IntEnum):
+    """How a transfer is carried out; the values are those of the `realization` column."""
+
+    COPY_ENGINE = 0
+    TMA_DEDICATED = 1
+    TMA_COLOCATED = 2
+    LDST_DEDICATED = 3
+    LDST_COLOCATED = 4
+    NCCL = 5
+
+
+class SignalKind(enum.IntEnum):
+    """What raising a flag writes; the values are those of the `kind` column."""
+
+    EPOCH = 0
+    ONE = 1
+    ADD_ONE = 2
+
+
+@dataclass(frozen=True)
+class Table:
+    """One schedule table of one rank.
+
+    Attributes:
+        columns: Names of the columns.
+        values: int64 array of shape [rows, len(columns)].
+    """
+
+    columns: tuple[str, ...]
+    values: Int64Array
+
+    def column(self, name: str) -> Int64Array:
+        """The values of one column, int64 [rows]."""
+        return self.values[:, self.columns.index(name)]
+
+    def rows(self) -> list[dict[str, int]]:
+        """Every row as a mapping from column to value."""
+        return [dict(zip(self.columns, map(int, row), strict=True)) for row in self.values]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A rectangle of a buffer, in elements."""
+
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """A symmetric buffer of the plan.
+
+    Attributes:
+        name: The plan's name for it, and the keyword by which a call takes its input.
+        shape: Shape in elements, row-major, the same on every rank.
+        dtype: MLIR's spelling (a key of `ITEM_BYTES`).
+        inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with one region.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    inputs: tuple[tuple[Region, ...], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one rank's instance."""
+        return int(np.prod(self.shape, dtype=np.int64)) * ITEM_BYTES[self.dtype]
+
+
+@dataclass(frozen=True)
+class BufferParam:
+    """A kernel parameter that is a plan buffer.
+
+    Attributes:
+        name: The kernel's parameter.
+        buffer: Name of the buffer.
+        descriptor: True for a host TMA descriptor over the whole buffer, False for a pointer to its first element.
+        padding: What a descriptor load gives out of bounds, "zero" or "nan".
+    """
+
+    name: str
+    buffer: str
+    descriptor: bool
+    padding: str = "zero"
+
+
+@dataclass(frozen=True)
+class TensorParam:
+    """A kernel parameter that is an ordinary tensor of the rank, passed at every call.
+
+    Attributes:
+        name: The kernel's parameter.
+        tensor: The keyword by which a call takes it.
+        shape: Expected shape.
+        dtype: MLIR's spelling.
+        descriptor: True for a host TMA descriptor, False for a pointer.
+        output: The kernel writes it; a call that does not pass it gets a new tensor.
+        strides: Expected strides in elements; None asks for row-major.
+        padding: As for `BufferParam`.
+    """
+
+    name: str
+    tensor: str
+    shape: tuple[int, ...]
+    dtype: str
+    descriptor: bool
+    output: bool = False
+    strides: tuple[int, ...] | None = None
+    padding: str = "zero"
+
+
+@dataclass(frozen=True)
+class ScalarParam:
+    """A kernel parameter whose value was fixed when the program was compiled."""
+
+    name: str
+    value: int | float
+
+
+Param = BufferParam | TensorParam | ScalarParam
+
+
+@dataclass(frozen=True)
+class SignalLayout:
+    """Where each kind of flag lies among a rank's i32 flags; the same on every rank.
+
+    Attributes:
+        data: Number of data flags; they are 0 .. data-1.
+        ready: First of `world_size` flags: rank p has staged its input (epoch).
+        done: First of `world_size` flags: rank p has finished its call (epoch).
+        ready1: First of `world_size` words: binary twin of `ready` for stream waits. Initially 0.
+        credit: First of `world_size` words: binary twin of `done` for stream waits. Initially 1.
+        engine_done: The flag that the runtime raises after a rank's last engine command (epoch).
+        total: Number of flags.
+    """
+
+    data: int
+    ready: int
+    done: int
+    ready1: int
+    credit: int
+    engine_done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class DescriptorLayout:
+    """How the kernel expects one host TMA descriptor to be encoded: an entry of Triton's `tensordesc_meta`."""
+
+    swizzle: int
+    elem_size: int
+    elem_type: int
+    block_size: tuple[int, ...]
+    fp4_padded: bool = False
+
+
+@dataclass(frozen=True)
+class KernelImage:
+    """Machine code of the fused kernel and what a launch of it must pass. Can be pickled; needs no Triton to use.
+
+    Attributes:
+        name: Entry point.
+        cubin: Machine code.
+        arguments: (name, Triton type) of every argument of the wrapper in order, the context first; "constexpr" ones included.
+        num_warps: Warps of a CTA in all, those of warp-specialized partitions included.
+        shared_bytes: Dynamic shared memory of a CTA.
+        descriptors: One entry for each `tensordesc` argument in order; empty where Triton passes them as pointer, shape and strides.
+        global_scratch_bytes: Scratch that Triton wants per CTA, 0 for none.
+        global_scratch_align: Its alignment.
+        profile_scratch_bytes: As above, for Triton's profiler.
+    """
+
+    name: str
+    cubin: bytes
+    arguments: tuple[tuple[str, str], ...]
+    num_warps: int
+    shared_bytes: int
+    descriptors: tuple[DescriptorLayout, ...] = ()
+    global_scratch_bytes: int = 0
+    global_scratch_align: int = 1
+    profile_scratch_bytes: int = 0
+
+    @staticmethod
+    def from_triton(compiled: Any, arguments: Sequence[tuple[str, str]] | None = None) -> KernelImage:
+        """Takes what a launch needs out of a Triton `CompiledKernel`.
+
+        Args:
+            compiled: The result of `triton.compile`.
+            arguments: (name, type) of every argument; by default those of `compiled.src`, which a kernel reloaded from disk
+                does not have.
+        """
+        meta = compiled.metadata
+        if getattr(meta, "num_ctas", 1) != 1:
+            raise ValueError(f"a kernel with num_ctas={meta.num_ctas} (a cluster) cannot be launched; compile it with num_ctas=1")
+        if arguments is None:
+            names = getattr(getattr(compiled.src, "fn", None), "arg_names", None)
+            signature = compiled.src.signature
+            arguments = [(k if isinstance(k, str) or names is None else names[k], v) for k, v in signature.items()]
+        layouts = tuple(
+            DescriptorLayout(
+                int(m["swizzle"]),
+                int(m["elem_size"]),
+                int(m["elem_type"]),
+                tuple(int(b) for b in m["block_size"]),
+                bool(m.get("fp4_padded", False)),
+            )
+            for m in (getattr(meta, "tensordesc_meta", None) or ())
+        )
+        return KernelImage(
+            name=meta.name,
+            cubin=bytes(compiled.asm["cubin"]),
+            arguments=tuple((str(name), str(kind)) for name, kind in arguments),
+            num_warps=int(meta.num_warps),
+            shared_bytes=int(meta.shared),
+            descriptors=layouts,
+            global_scratch_bytes=int(getattr(meta, "global_scratch_size", 0) or 0),
+            global_scratch_align=int(getattr(meta, "global_scratch_align", 1) or 1),
+            profile_scratch_bytes=int(getattr(meta, "profile_scratch_size", 0) or 0),
+        )
+
+
+@runtime_checkable
+class Program(Protocol):
+    """A compiled program, as the runtime sees it. All members may be properties."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+
+    @property
+    def buffers(self) -> Sequence[BufferSpec]:
+        """The plan's buffers; tables name a buffer by its index here."""
+
+    @property
+    def params(self) -> Sequence[Param]:
+        """The kernel's parameters that are not constexpr, without the context. Matched to `image.arguments` by name."""
+
+    @property
+    def image(self) -> KernelImage:
+        """The fused kernel; `KernelImage.from_triton` makes it."""
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Grid of the launch."""
+
+    @property
+    def num_ctas(self) -> int:
+        """CTAs that take part in the close protocol and in every ldst command: context word 13."""
+
+    @property
+    def signal_layout(self) -> SignalLayout:
+        """Numbering of the flags."""
+
+    @property
+    def timeout_ns(self) -> int:
+        """Limit of a device wait; 0 waits for ever."""
+
+    def rank_tables(self, rank: int) -> Mapping[str, Table]:
+        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank."""
+
+
+@dataclass(frozen=True)
+class ProgramData:
+    """A `Program` that holds its members: for tests, and for programs reloaded from a cache."""
+
+    name: str
+    world_size: int
+    buffers: tuple[BufferSpec, ...]
+    params: tuple[Param, ...]
+    image: KernelImage
+    grid: tuple[int, int, int]
+    num_ctas: int
+    signal_layout: SignalLayout
+    tables: tuple[Mapping[str, Table], ...] = field(repr=False)
+    timeout_ns: int = 10_000_000_000
+
+    def rank_tables(self, rank: int) -> Mapping[str, Table]:
+        """The tables of one rank."""
+        return self.tables[rank]
