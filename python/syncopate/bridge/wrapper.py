@@ -1,0 +1,78 @@
+"""Generated wrappers that give a kernel one more argument.
+
+Triton builds its launcher from a kernel's source signature, so an argument added later, in TritonGPU IR, would never
+be passed. A wrapper takes the pointer to the context as its first parameter and calls the user's kernel, which Triton
+inlines.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import triton
+import triton.language as tl
+from triton.runtime.jit import JITFunction
+
+__all__ = ["CONTEXT_ARGUMENT", "make_wrapper"]
+
+CONTEXT_ARGUMENT: Final = "sy_context"
+"""Name of the parameter that a wrapper puts before those of the kernel; its type is ``*i64``."""
+
+
+def _cache_folder() -> Path:
+    root = os.environ.get("SYNCOPATE_CACHE_DIR") or Path.home() / ".cache" / "syncopate"
+    return Path(root) / "wrappers"
+
+
+def _write(source: str, name: str) -> Path:
+    """Writes ``source`` to a file of its own, whole or not at all; Triton reads a kernel's source from its file."""
+    path = _cache_folder() / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "w") as file:
+            file.write(source)
+        os.replace(temporary, path)
+    return path
+
+
+def make_wrapper(kernel: JITFunction[Any], name: str) -> JITFunction[Any]:
+    """Returns a ``@triton.jit`` function that takes ``sy_context`` and then what ``kernel`` takes, and calls it.
+
+    Args:
+        kernel: A plain ``@triton.jit`` function, from any module.
+        name: Name of the wrapper and so of the compiled function, a Python identifier.
+
+    Raises:
+        TypeError: ``kernel`` is no ``@triton.jit`` function (an autotuner wraps one: pass its ``fn``).
+        ValueError: ``name`` is no identifier, or ``kernel`` has a parameter called ``sy_context``.
+    """
+    if not isinstance(kernel, JITFunction):
+        raise TypeError(f"kernel must be a @triton.jit function, but got {type(kernel).__name__}; pass the function that it wraps")
+    if not name.isidentifier():
+        raise ValueError(f"name must be a Python identifier, but got {name!r}")
+    if CONTEXT_ARGUMENT in kernel.arg_names:
+        raise ValueError(f"parameter {CONTEXT_ARGUMENT!r} of {kernel.__name__} collides with the context argument; rename it")
+    parameters = [f"{p.name}: tl.constexpr" if p.is_constexpr else p.name for p in kernel.params]
+    source = "\n".join(
+        [
+            f'"""Wrapper of the kernel {kernel.__name__}, generated."""',
+            "",
+            "import triton",
+            "import triton.language as tl",
+            "",
+            "",
+            "@triton.jit",
+            f"def {name}({', '.join([CONTEXT_ARGUMENT, *parameters])}):",
+            f"    sy_kernel({', '.join(kernel.arg_names)})",
+            "",
+        ]
+    )
+    path = _write(source, name)
+    scope: dict[str, Any] = {"__name__": f"syncopate.wrappers.{name}", "triton": triton, "tl": tl, "sy_kernel": kernel}
+    exec(compile(source, str(path), "exec"), scope)  # noqa: S102 - the source was made above
+    wrapper = scope[name]
+    assert isinstance(wrapper, JITFunction)
+    return wrapper

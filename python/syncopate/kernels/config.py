@@ -1,0 +1,65 @@
+"""How a GEMM is cut into tiles and compiled."""
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["GemmConfig"]
+
+
+@dataclass(frozen=True)
+class GemmConfig:
+    """Configuration of a persistent GEMM; the defaults are those of a large bf16 GEMM on Hopper.
+
+    Attributes:
+        block_m: Rows of an output tile.
+        block_n: Columns of an output tile.
+        block_k: Elements of K that one pipeline stage holds.
+        group_m: Rows of tiles that are walked together, for locality in L2.
+        num_warps: Warps that compute.
+        num_stages: Pipeline stages of the K loop.
+        num_ctas: CTAs that walk the tiles; at most one fits on a streaming multiprocessor.
+    """
+
+    block_m: int = 128
+    block_n: int = 256
+    block_k: int = 64
+    group_m: int = 8
+    num_warps: int = 8
+    num_stages: int = 3
+    num_ctas: int = 132
+
+    def constexprs(self) -> dict[str, int]:
+        """Returns the compile-time parameters of the kernels in this package, by name."""
+        return {
+            "BLOCK_M": self.block_m,
+            "BLOCK_N": self.block_n,
+            "BLOCK_K": self.block_k,
+            "GROUP_M": self.group_m,
+            "NUM_SMS": self.num_ctas,
+        }
+
+    def options(self) -> dict[str, Any]:
+        """Returns Triton's compile options."""
+        return {"num_warps": self.num_warps, "num_stages": self.num_stages}
+
+    def tiles(self, m: int, n: int) -> tuple[int, int]:
+        """Returns how many tiles an ``m`` × ``n`` output has in each direction."""
+        return -(-m // self.block_m), -(-n // self.block_n)
+
+    def descriptor_signature(self, dtype: str = "bf16") -> dict[str, str]:
+        """Returns the Triton types of the parameters of ``gemm``, all of one element type."""
+        return {
+            "a_desc": f"tensordesc<{dtype}[{self.block_m},{self.block_k}]>",
+            "b_desc": f"tensordesc<{dtype}[{self.block_n},{self.block_k}]>",
+            "c_desc": f"tensordesc<{dtype}[{self.block_m},{self.block_n}]>",
+            **dict.fromkeys(("M", "N", "K"), "i32"),
+            **dict.fromkeys(self.constexprs(), "constexpr"),
+        }
+
+    def pointer_signature(self, dtype: str = "bf16") -> dict[str, str]:
+        """Returns the Triton types of the parameters of ``gemm_pointers``, all of one element type."""
+        return {
+            **dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), f"*{dtype}"),
+            **dict.fromkeys(("M", "N", "K", "stride_a", "stride_b", "stride_c"), "i32"),
+            **dict.fromkeys(self.constexprs(), "constexpr"),
+        }

@@ -1,0 +1,55 @@
+"""A persistent GEMM on host TMA descriptors: C[M, N] = A[M, K] · B[N, K]ᵀ."""
+
+import triton
+import triton.language as tl
+
+import syncopate.language as sy
+
+__all__ = ["gemm", "tile_coordinates"]
+
+
+@triton.jit
+def tile_coordinates(t, tiles_m, tiles_n, GROUP_M: tl.constexpr):
+    """Returns the (m, n) of the ``t``-th tile when GROUP_M rows of tiles are walked together, column by column."""
+    group_size = GROUP_M * tiles_n
+    first_m = (t // group_size) * GROUP_M
+    rows = min(tiles_m - first_m, GROUP_M)
+    m = first_m + (t % group_size) % rows
+    n = (t % group_size) // rows
+    return m, n
+
+
+@triton.jit
+def gemm(
+    a_desc,
+    b_desc,
+    c_desc,
+    M,
+    N,
+    K,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    GROUP_M: tl.constexpr,
+    NUM_SMS: tl.constexpr,
+):
+    """Computes C = A Bᵀ, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
+
+    Args:
+        a_desc: Descriptor of A[M, K], blocks of BLOCK_M × BLOCK_K.
+        b_desc: Descriptor of B[N, K], blocks of BLOCK_N × BLOCK_K.
+        c_desc: Descriptor of C[M, N], blocks of BLOCK_M × BLOCK_N.
+        M, N, K: Extents, none of which a block has to divide.
+    """
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    steps = tl.cdiv(K, BLOCK_K)
+    for t in tl.range(tl.program_id(0), tiles_m * tiles_n, NUM_SMS, flatten=True):
+        m, n = tile_coordinates(t, tiles_m, tiles_n, GROUP_M)
+        m, n, i = sy.tile(t, m, n)
+        accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+        for step in range(steps):
+            a = a_desc.load([m * BLOCK_M, step * BLOCK_K])
+            b = b_desc.load([n * BLOCK_N, step * BLOCK_K])
+            accumulator = tl.dot(a, b.T, accumulator)
+        c_desc.store([m * BLOCK_M, n * BLOCK_N], accumulator.to(c_desc.dtype))

@@ -1,0 +1,14 @@
+"""Markers that a local Triton kernel carries so that Syncopate can fuse it.
+
+A marker changes nothing: under plain Triton the annotated kernel computes what it would compute without it.
+
+    import syncopate.language as sy
+
+    for t in tl.range(tl.program_id(0), num_tiles, NUM_SMS, flatten=True):
+        m, n = t // tiles_n, t % tiles_n
+        m, n, i = sy.tile(t, m, n)
+"""
+
+from syncopate.language.tile import TILE_MARKER, tile
+
+__all__ = ["TILE_MARKER", "tile"]
