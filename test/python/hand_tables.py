@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
+
 ENGINE, LDST = 0, 4
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
@@ -26,25 +28,12 @@ COLUMNS = {
 
 
 @dataclass
-class Table:
-    columns: tuple[str, ...]
-    values: np.ndarray
-
-
-@dataclass
-class Buffer:
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    inputs: dict[int, list]
-
-
-@dataclass
 class Program:
     world_size: int
     num_ctas: int
     tile_shape: tuple[int, ...]
-    buffers: list[Buffer]
+    buffers: list[BufferSpec]
+    signal_layout: SignalLayout
     per_rank: list[dict[str, list[tuple[int, ...]]]] = field(default_factory=list)
 
     def rank_tables(self, rank: int) -> dict[str, Table]:
@@ -69,11 +58,15 @@ def all_gather(
     """An AG-GEMM program; `algorithm` is push, pull or ring (which pushes)."""
     bounds = [shape[0] * r // world for r in range(world + 1)]
     row_bytes = shape[1] * 2
-    inputs = {r: [((bounds[r], 0), (bounds[r + 1] - bounds[r], shape[1]))] for r in range(world)}
-    program = Program(world, num_ctas, tiles, [Buffer("a", shape, "bf16", inputs)])
+    inputs = tuple(
+        (Region((bounds[r], 0), (bounds[r + 1] - bounds[r], shape[1])),) for r in range(world)
+    )
     # Data signal s of a rank says that shard s has arrived there.
     ready, done, ready1, credit = (world * k for k in (1, 2, 3, 4))
     engine_done = world * 5
+    layout = SignalLayout(world, ready, done, ready1, credit, engine_done, engine_done + 1)
+    buffers = [BufferSpec("a", shape, "bf16", inputs)]
+    program = Program(world, num_ctas, tiles, buffers, layout)
     engine = realization == ENGINE
     for rank in range(world):
         waits: list[tuple[int, ...]] = []
@@ -99,11 +92,9 @@ def all_gather(
                 hold = [(shard, 1)] if step else []
                 guard_wait = [(done + right, 0)] if step == 0 else []
                 moves.append((rank, right, shard, hold + guard_wait, [(right, shard)]))
-        for index, (src, dst, shard, needs, raised) in enumerate(moves):
+        for src, dst, shard, needs, raised in moves:
             rows, offset = bounds[shard + 1] - bounds[shard], bounds[shard] * row_bytes
             flags = [(r, s, 0) for r, s in raised]
-            if engine and index == len(moves) - 1:
-                flags.append((rank, engine_done, 0))
             commands.append(
                 (shard, src, 0, offset, dst, 0, offset, rows, row_bytes, row_bytes, row_bytes)
                 + span(waits, needs) + span(signals, flags) + (realization,)

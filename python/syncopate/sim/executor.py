@@ -5,7 +5,8 @@ The rules are those of the fused kernel and of the host runner:
 * A wait `(signal, count)` holds once `flag - epoch * count >= 0` in wrapping
   32-bit arithmetic; count 0 is a guard and holds once `flag - (epoch - 1) >= 0`.
 * A signal stores the epoch (kind 0), stores 1 (kind 1) or adds 1 (kind 2).
-* A stream (realization `copy_engine`) waits until a flag is 1 and writes 0 to it.
+* A stream (realization `copy_engine`) waits until a flag is 1 and writes 0 to it;
+  after its last command it raises `engine_done`.
 * The last CTA to finish a command raises its signals; the last CTA to finish a
   call waits for `close_wait`, raises `close_signal` and steps the epoch.
 * Before a host writes a call's input it waits until the ranks whose commands
@@ -21,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from syncopate.runtime.interface import BufferSpec, Program, Realization, SignalKind
 from syncopate.sim.agents import Agent, Agents, Blocked
 from syncopate.sim.memory import Buffer, blocks, decode, encode
 
-ENGINE = 0  # `realization` of a command that the host issues on a stream
 BLOCK_BYTES = 16384  # what a CTA copies at a time
-EPOCH, ONE, ADD = 0, 1, 2  # signal kinds
+ENGINE = Realization.COPY_ENGINE
 
 Row = dict[str, int]
 
@@ -64,7 +65,7 @@ class _Rank:
 
 
 def execute_tables(
-    program: Any, workload: Any, *, calls: int = 3, seed: int = 0, num_ctas: int | None = None
+    program: Program, workload: Any, *, calls: int = 3, seed: int = 0, num_ctas: int | None = None
 ) -> Execution:
     """Runs `calls` calls of `program` back to back on all ranks, with fresh data.
 
@@ -86,33 +87,35 @@ def execute_tables(
     return Execution(machine.max_error, calls, machine.agents.steps)
 
 
+def _buffer(spec: BufferSpec) -> Buffer:
+    return Buffer(spec.name, spec.shape, spec.dtype)
+
+
 class _Machine:
     """All ranks' memory, and the agents: hosts, streams and the roles of each CTA."""
 
-    def __init__(self, program: Any, workload: Any, calls: int, seed: int, num_ctas: int) -> None:
+    def __init__(
+        self, program: Program, workload: Any, calls: int, seed: int, num_ctas: int
+    ) -> None:
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.agents = Agents(self.rng)
         self.program, self.workload = program, workload
         self.calls, self.num_ctas, self.max_error = calls, num_ctas, 0.0
         self.ranks = [self._rank(index) for index in range(program.world_size)]
         self.inputs = lru_cache(maxsize=4)(self._inputs)
-        for rank in self.ranks:  # Words that a stream consumes and a close re-arms start armed.
-            for signal in rank.rows("signals", rank.call, "close_signal"):
-                if signal["kind"] == ONE:
-                    self.ranks[signal["rank"]].flags[signal["signal"]] = 1
+        credit = program.signal_layout.credit
+        for rank in self.ranks:
+            rank.flags.update((credit + peer, 1) for peer in range(program.world_size))
 
     def _rank(self, index: int) -> _Rank:
-        tables = {
-            name: [dict(zip(table.columns, map(int, row), strict=True)) for row in table.values]
-            for name, table in self.program.rank_tables(index).items()
-        }
-        buffers = [Buffer(b.name, tuple(b.shape), str(b.dtype)) for b in self.program.buffers]
+        tables = {name: table.rows() for name, table in self.program.rank_tables(index).items()}
+        buffers = [_buffer(spec) for spec in self.program.buffers]
         return _Rank(index, tables, buffers, defaultdict(int), defaultdict(int))
 
     def _inputs(self, call: int) -> list[Buffer]:
         """Every buffer's whole contents in `call`; each rank stages its regions of them."""
         rng = np.random.default_rng((self.seed, call))
-        whole = [Buffer(b.name, tuple(b.shape), str(b.dtype)) for b in self.program.buffers]
+        whole = [_buffer(spec) for spec in self.program.buffers]
         for buffer in whole:
             values = rng.standard_normal(buffer.shape, np.float32)
             buffer.data[:] = encode(values, buffer.dtype).ravel()
@@ -132,29 +135,35 @@ class _Machine:
         for peer in self.ranks:
             reads = (c["src_rank"] == rank.index for c in peer.tables["commands"])
             if peer is not rank and any(reads):
-                says = f"rank {rank.index} waits to stage call {call} for rank {peer.index}"
-                yield Blocked(
-                    (peer.index, "epoch"), lambda p=peer: p.epoch >= call, lambda s=says: s
-                )
+                yield self._finished(peer, call, f"rank {rank.index} waits to stage call {call}")
         for index, spec in enumerate(self.program.buffers):
-            for offsets, sizes in spec.inputs.get(rank.index, ()):
-                data, stamp = rank.buffers[index].rectangle(offsets, sizes)
-                data[:] = self.inputs(call)[index].rectangle(offsets, sizes)[0]
+            for region in spec.inputs[rank.index]:
+                data, stamp = rank.buffers[index].rectangle(region.offsets, region.sizes)
+                data[:] = self.inputs(call)[index].rectangle(region.offsets, region.sizes)[0]
                 stamp[:] = call
                 yield None
         depth = self.program.buffers[0].shape[1]
         rank.local = self.workload.local(self.rng, depth)
-        rank.out = np.full((self.program.buffers[0].shape[0], rank.local.shape[1]), np.nan)
+        rank.out = np.full((self.program.buffers[0].shape[0], rank.local.shape[0]), np.nan)
+
+    def _finished(self, peer: _Rank, call: int, who: str) -> Blocked:
+        """Holds when `peer` has finished the call before `call`."""
+        return Blocked(
+            (peer.index, "epoch"),
+            lambda: peer.epoch >= call,
+            lambda: f"{who} for rank {peer.index}",
+        )
 
     def _stream(self, rank: _Rank) -> Agent:
-        for command in rank.tables["commands"]:
-            if command["realization"] != ENGINE:
-                continue
+        commands = [c for c in rank.tables["commands"] if c["realization"] == ENGINE]
+        for command in commands:
             for wait in rank.rows("waits", command, "wait"):
                 yield self._until(rank, wait["signal"], 1, self._name(command), exactly=True)
                 rank.flags[wait["signal"]] = 0
             yield from self._copy(command, 0, 1)
             yield from self._raise(rank, rank.rows("signals", command, "signal"))
+        if commands:
+            self._write(rank.index, self.program.signal_layout.engine_done, rank.epoch)
 
     def _cta(self, rank: _Rank, cta: int) -> Agent:
         if cta == 0:
@@ -221,9 +230,14 @@ class _Machine:
     def _raise(self, rank: _Rank, signals: list[Row]) -> Agent:
         for signal in signals:
             yield None
-            flags, at = self.ranks[signal["rank"]].flags, signal["signal"]
-            flags[at] = {EPOCH: rank.epoch, ONE: 1, ADD: flags[at] + 1}[signal["kind"]]
-            self.agents.wake((signal["rank"], at))
+            old = self.ranks[signal["rank"]].flags[signal["signal"]]
+            values = {SignalKind.EPOCH: rank.epoch, SignalKind.ONE: 1, SignalKind.ADD_ONE: old + 1}
+            value = values[SignalKind(signal["kind"])]
+            self._write(signal["rank"], signal["signal"], value)
+
+    def _write(self, rank: int, signal: int, value: int) -> None:
+        self.ranks[rank].flags[signal] = value
+        self.agents.wake((rank, signal))
 
     def _copy(self, command: Row, first: int, step: int) -> Agent:
         ends = []
@@ -253,7 +267,7 @@ class _Machine:
     def _compare(self, rank: _Rank, call: int) -> None:
         whole = self.inputs(call)[0]
         values = decode(whole.data, whole.dtype).reshape(whole.shape).astype(np.float64)
-        expected = values @ rank.local.astype(np.float64)
+        expected = values @ rank.local.T.astype(np.float64)
         error = np.abs(rank.out - expected).max() / np.abs(expected).max()
         self.max_error = max(self.max_error, float(np.nan_to_num(error, nan=np.inf)))
 
@@ -268,6 +282,8 @@ class _Machine:
     def _source(self, rank: int, signal: int) -> str:
         """Who raises a rank's signal."""
         target = (rank, signal)
+        if signal == self.program.signal_layout.engine_done:
+            return f"raised by rank {rank} after its last engine copy"
         for by in self.ranks:
             for command in by.tables["commands"]:
                 raised = by.rows("signals", command, "signal")

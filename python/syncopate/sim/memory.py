@@ -7,17 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from syncopate.runtime.interface import ITEM_BYTES
+
 _NUMPY = {
     "f64": np.float64, "f32": np.float32, "f16": np.float16,
     "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
 }  # fmt: skip
 POISON = 0xFF  # a NaN in every float format of at least 16 bits
 NEVER = -1
-
-
-def itemsize(dtype: str) -> int:
-    """Bytes per element of an MLIR element type such as ``bf16``."""
-    return 2 if dtype == "bf16" else np.dtype(_NUMPY[dtype]).itemsize
 
 
 def encode(values: Any, dtype: str) -> Any:
@@ -46,20 +43,20 @@ class Buffer:
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         self.name, self.shape, self.dtype = name, shape, dtype
-        self.row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * itemsize(dtype)
+        self.row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * ITEM_BYTES[dtype]
         self.data = np.full(shape[0] * self.row_bytes, POISON, np.uint8)
         self.stamp = np.full(shape[0] * self.row_bytes, NEVER, np.int32)
 
     def rectangle(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Views (data, stamp) of a region of rows × columns, in bytes."""
-        row, col = offsets[0], offsets[1] * itemsize(self.dtype)
-        window = (slice(row, row + sizes[0]), slice(col, col + sizes[1] * itemsize(self.dtype)))
+        row, col = offsets[0], offsets[1] * ITEM_BYTES[self.dtype]
+        window = (slice(row, row + sizes[0]), slice(col, col + sizes[1] * ITEM_BYTES[self.dtype]))
         shape = (self.shape[0], self.row_bytes)
         return self.data.reshape(shape)[window], self.stamp.reshape(shape)[window]
 
     def describe(self, offset: int, rows: int, row_bytes: int, stride: int) -> str:
         """`name[rows, columns]` of a region given in bytes, as in a command."""
-        stride, size = stride or self.row_bytes, itemsize(self.dtype)
+        stride, size = stride or self.row_bytes, ITEM_BYTES[self.dtype]
         row, col = offset // stride, offset % stride // size
         return f"{self.name}[{row}:{row + rows}, {col}:{col + row_bytes // size}]"
 

@@ -13,11 +13,11 @@ Read = Callable[[tuple[int, ...], tuple[int, ...]], Any]
 
 @dataclass(frozen=True)
 class Gemm:
-    """C = A @ B with A the first buffer of the plan and B local to each rank.
+    """C = A Bᵀ with A the first buffer of the plan and B local to each rank.
 
     Attributes:
       tile: rows and columns of a tile of C; tile coordinates count these.
-      columns: N, the columns of B and C.
+      columns: N, the rows of B and the columns of C.
     """
 
     tile: tuple[int, int]
@@ -25,7 +25,7 @@ class Gemm:
 
     def local(self, rng: np.random.Generator, depth: int) -> Any:
         """A rank's B, drawn afresh for every call."""
-        return rng.standard_normal((depth, self.columns), np.float32)
+        return rng.standard_normal((self.columns, depth), np.float32)
 
     def compute(
         self, out: Any, local: Any, shape: tuple[int, ...], coords: Any, read: Read
@@ -34,5 +34,5 @@ class Gemm:
         rows, cols = coords[0] * self.tile[0], coords[1] * self.tile[1]
         height = min(self.tile[0], shape[0] - rows)
         window = slice(cols, cols + self.tile[1])
-        tile = read((rows, 0), (height, shape[1])) @ local[:, window]
+        tile = read((rows, 0), (height, shape[1])) @ local[window].T
         out[rows : rows + height, window] = tile
