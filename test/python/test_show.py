@@ -29,6 +29,7 @@ def test_tile_takes_the_colour_of_the_rank_whose_data_it_waits_for():
     lanes = read_lanes(all_gather(3, "ring"))
     last = lanes[0].tiles[-1]
     assert [t.origin for t in last.waits] == [2]
+    assert last.origins == (2,)
     first_hop = [t for t in lanes[0].tiles if t.waits and t.waits[0].origin == 1]
     assert first_hop[0].waits[0].src == 2  # rank 2 forwards the data of rank 1
 

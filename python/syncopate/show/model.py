@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
-from syncopate.runtime.interface import ITEM_BYTES, BufferSpec, Program, Realization
+from syncopate.runtime.interface import ITEM_BYTES, BufferSpec, Realization, Region
 
 Row = dict[str, int]
 
@@ -31,11 +32,18 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile at its position in a rank's order, with the transfers that it waits for."""
+    """A tile at its position in a rank's order.
+
+    Attributes:
+      waits: the transfers that it waits for; none where an earlier tile of the
+        same CTA has waited for them.
+      origins: the ranks whose input it reads.
+    """
 
     coords: tuple[int, ...]
     position: int
     waits: tuple[Transfer, ...]
+    origins: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -54,16 +62,29 @@ def _region(buffer: BufferSpec, row: Row) -> tuple[str, int]:
     top, left = row["dst_offset"] // stride, row["dst_offset"] % stride // size
     right = left + row["row_bytes"] // size
     words = f"{buffer.name}[{top}:{top + row['rows']}, {left}:{right}]"
-    for rank, regions in enumerate(buffer.inputs):
-        for region in regions:
-            at = zip((top, left), region.offsets, region.sizes, strict=True)
-            if all(0 <= point - start < length for point, start, length in at):
-                return words, rank
-    return words, row["src_rank"]
+    holders = _holders(buffer, (top, left), (1, 1))
+    return words, holders[0] if holders else row["src_rank"]
 
 
-def read_lanes(program: Program) -> list[Lane]:
-    """One `Lane` per rank of `program`."""
+def _holders(
+    buffer: BufferSpec, offsets: tuple[int, int], sizes: tuple[int, int]
+) -> tuple[int, ...]:
+    """The ranks whose input overlaps a region."""
+
+    def overlaps(region: Region) -> bool:
+        spans = zip(offsets, sizes, region.offsets, region.sizes, strict=True)
+        return all(a < c + d and c < a + b for a, b, c, d in spans)
+
+    return tuple(r for r, regions in enumerate(buffer.inputs) if any(map(overlaps, regions)))
+
+
+def read_lanes(program: Any) -> list[Lane]:
+    """One `Lane` per rank of `program`.
+
+    A tile is taken to read the rows of the first buffer that `tile_shape[0]` and
+    its first coordinate give, as a GEMM's does.
+    """
+    gathered, height = program.buffers[0], program.tile_shape[0]
     tables = [
         {name: table.rows() for name, table in program.rank_tables(rank).items()}
         for rank in range(program.world_size)
@@ -96,6 +117,8 @@ def read_lanes(program: Program) -> list[Lane]:
             waits = table["waits"][row["wait_begin"] : row["wait_end"]]
             found = (t for w in waits for t in raised.get((rank, w["signal"]), ()))
             coords = (row["c0"], row["c1"], row["c2"])
-            tiles.append(Tile(coords, position, tuple(dict.fromkeys(found))))
+            rows = (coords[0] * height, 0), (height, gathered.shape[1])
+            origins = _holders(gathered, *rows)
+            tiles.append(Tile(coords, position, tuple(dict.fromkeys(found)), origins))
         lanes.append(Lane(rank, tuple(tiles), tuple(carried[rank])))
     return lanes

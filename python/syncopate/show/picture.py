@@ -2,36 +2,36 @@
 
 One card per rank. On the left its commands in the order of issue; on the right a
 lane per CTA with its tiles from left to right, coloured by the rank whose data
-they wait for. A dark edge marks the first tile of a CTA that waits for a chunk, a
+they read. A dark edge marks the first tile of a CTA that waits for a chunk, a
 flag above the lanes the first tile of the rank that does.
 """
 
 from __future__ import annotations
 
-from syncopate.runtime.interface import Program
+from typing import Any
+
 from syncopate.show.model import Lane, Transfer, read_lanes
 from syncopate.show.svg import CARD, FAINT, INK, LINE, Drawing, rank_colour
 
 _LEFT, _LIST, _GRID, _PAD = 24, 330, 640, 18
 
 
-def draw_schedule(program: Program, *, num_ctas: int | None = None, title: str = "") -> str:
+def draw_schedule(program: Any, *, title: str = "") -> str:
     """An SVG document that shows the schedule of every rank of `program`.
 
     Args:
-      program: has `world_size`, `num_ctas`, `buffers` and `rank_tables(rank)`.
-      num_ctas: CTAs per rank that share the tiles; the program's own if None.
+      program: has `world_size`, `num_ctas`, `tile_shape`, `buffers` and `rank_tables(rank)`.
       title: the first line of the picture.
     """
     lanes = read_lanes(program)
-    ctas = min(num_ctas or program.num_ctas, max(len(lane.tiles) for lane in lanes))
+    ctas = min(program.num_ctas, max(len(lane.tiles) for lane in lanes))
     drawing = Drawing()
     drawing.text(_LEFT, 40, title or "Schedule", size=20, weight=600)
     drawing.text(
         _LEFT,
         62,
         "Left: copies in the order of issue; sN is signal N. Right: the tiles of each CTA in the "
-        "order of execution, coloured by the rank whose data they wait for.",
+        "order of execution, coloured by the rank whose data they read.",
         size=13,
         fill=FAINT,
     )
@@ -126,12 +126,11 @@ def _tiles(
         cta, step = tile.position % ctas, tile.position // ctas
         x, y = at[0] + step * cell[0], at[1] + cta * cell[1]
         w, h = cell[0] - gap, cell[1] - gap
-        origins = list(dict.fromkeys(t.origin for t in tile.waits)) or [lane.rank]
         words = f"tile {tile.coords}, position {tile.position}, CTA {cta}"
         for t in tile.waits:
             words += f"\nwaits for {t.region} from rank {t.src}"
-        for k, origin in enumerate(origins):
-            part = w / len(origins)
+        for k, origin in enumerate(tile.origins):
+            part = w / len(tile.origins)
             d.rect(x + k * part, y, part, h, rank_colour(origin), tip=words)
         if any((cta, t) not in seen for t in tile.waits):
             d.rect(x, y, min(4.0, w / 4), h, INK)

@@ -64,9 +64,7 @@ class _Rank:
         return self.tables["calls"][0]
 
 
-def execute_tables(
-    program: Program, workload: Any, *, calls: int = 3, seed: int = 0, num_ctas: int | None = None
-) -> Execution:
+def execute_tables(program: Program, workload: Any, *, calls: int = 3, seed: int = 0) -> Execution:
     """Runs `calls` calls of `program` back to back on all ranks, with fresh data.
 
     Args:
@@ -74,13 +72,12 @@ def execute_tables(
       workload: what a tile computes, such as `Gemm`.
       calls: calls that follow one another with no barrier between them.
       seed: of the interleaving and of the data.
-      num_ctas: CTAs per rank; the program's own number if None.
 
     Raises:
       Deadlock: if some agents wait for flags that nobody raises any more.
       StaleRead: if a tile reads bytes that no transfer of its call delivered.
     """
-    machine = _Machine(program, workload, calls, seed, num_ctas or program.num_ctas)
+    machine = _Machine(program, workload, calls, seed)
     for rank in machine.ranks:
         machine.agents.spawn(machine.host(rank))
     machine.agents.run()
@@ -94,13 +91,11 @@ def _buffer(spec: BufferSpec) -> Buffer:
 class _Machine:
     """All ranks' memory, and the agents: hosts, streams and the roles of each CTA."""
 
-    def __init__(
-        self, program: Program, workload: Any, calls: int, seed: int, num_ctas: int
-    ) -> None:
+    def __init__(self, program: Program, workload: Any, calls: int, seed: int) -> None:
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.agents = Agents(self.rng)
         self.program, self.workload = program, workload
-        self.calls, self.num_ctas, self.max_error = calls, num_ctas, 0.0
+        self.calls, self.num_ctas, self.max_error = calls, program.num_ctas, 0.0
         self.ranks = [self._rank(index) for index in range(program.world_size)]
         self.inputs = lru_cache(maxsize=4)(self._inputs)
         credit = program.signal_layout.credit
