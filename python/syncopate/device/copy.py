@@ -1,0 +1,100 @@
+"""The communication role on ordinary loads and stores.
+
+Commands are carried out in order. The CTAs share each command block by block, without waiting for each other between
+commands: the CTA that finds itself the last to finish a command raises its signals.
+
+The counter of a command grows by one per CTA and call. It is acquired and released at system scope, so the stores of
+every CTA, the ones to peers included, happen before the signals that the last one raises. A CTA whose wait was given
+up neither copies nor counts: the counter then never becomes full, and the signals of that command are never raised.
+"""
+
+import triton
+import triton.language as tl
+
+from syncopate.device.abi import (
+    COMMAND_DST,
+    COMMAND_DST_STRIDE,
+    COMMAND_PARTS,
+    COMMAND_ROW_BYTES,
+    COMMAND_ROWS,
+    COMMAND_SIGNAL_BEGIN,
+    COMMAND_SIGNAL_END,
+    COMMAND_SRC,
+    COMMAND_SRC_STRIDE,
+    COMMAND_STRIDE,
+    COMMAND_WAIT_BEGIN,
+    COMMAND_WAIT_END,
+    COMMANDS,
+    NUM_COMMANDS,
+    NUM_CTAS,
+    STATE_PARTS,
+    WHERE_COMMAND,
+)
+from syncopate.device.signals import raise_signals, wait_signals
+from syncopate.device.words import epoch_of, state_of, words64
+
+__all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
+
+COPY_WARPS = tl.constexpr(4)
+
+
+@triton.jit
+def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
+    """Copies blocks ``part``, ``part + parts``, … of the region of a command.
+
+    The region is walked as one row of units, whatever its shape, so short rows cost no idle threads. All loads of a
+    block are issued before its first store.
+
+    Args:
+        command: Pointer to the fields of the command.
+        part, parts: Which share of the blocks to copy, i32.
+        UNIT: Bytes per load and store; divides addresses, strides and row size. The region has fewer than 2³¹ units.
+        UNITS_PER_BLOCK: Units that the role has in flight at once.
+    """
+    # Elements of at most 4 bytes: an unit of 8 or 16 bytes is a vector of them.
+    BYTES: tl.constexpr = min(UNIT, 4)
+    LANES: tl.constexpr = UNIT // BYTES
+    element: tl.constexpr = tl.int32 if BYTES == 4 else (tl.int16 if BYTES == 2 else tl.int8)
+    src = tl.multiple_of(tl.load(command + COMMAND_SRC).to(tl.pointer_type(element)), UNIT)
+    dst = tl.multiple_of(tl.load(command + COMMAND_DST).to(tl.pointer_type(element)), UNIT)
+    src_stride = tl.load(command + COMMAND_SRC_STRIDE) // UNIT
+    dst_stride = tl.load(command + COMMAND_DST_STRIDE) // UNIT
+    row_units = (tl.load(command + COMMAND_ROW_BYTES) // UNIT).to(tl.int32)
+    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    lane = tl.arange(0, LANES)[None, :]
+    for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
+        unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
+        row = unit // row_units
+        column = unit - row * row_units
+        src_offset = (row * src_stride + column) * LANES
+        dst_offset = (row * dst_stride + column) * LANES
+        mask = (unit < units)[:, None]
+        data = tl.load(src + (src_offset[:, None] + lane), mask=mask)
+        tl.store(dst + (dst_offset[:, None] + lane), data, mask=mask)
+
+
+@triton.jit
+def run_commands_ldst(ctx, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
+    """Carries out this rank's commands: wait, copy, count, and raise signals when the last CTA is through."""
+    commands = words64(tl.load(ctx + COMMANDS))
+    counters = state_of(ctx) + STATE_PARTS
+    epoch = epoch_of(ctx)
+    cta = tl.program_id(0)
+    num_ctas = tl.load(ctx + NUM_CTAS).to(tl.int32)
+    num_commands = tl.load(ctx + NUM_COMMANDS).to(tl.int32)
+    for k in range(0, num_commands):
+        command = commands + k * COMMAND_STRIDE
+        parts = tl.load(command + COMMAND_PARTS).to(tl.int32)
+        parts = tl.where(parts == 0, num_ctas, parts)
+        if cta < parts:
+            wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
+            wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
+            arrived = wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False)
+            if arrived == 1:
+                copy_region(command, cta, parts, UNIT, UNITS_PER_BLOCK)
+                tl.debug_barrier()
+                finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
+                if finished + 1 == epoch * parts:
+                    signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
+                    signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
+                    raise_signals(ctx, signal_begin, signal_end)

@@ -1,0 +1,50 @@
+"""Entry points of the device library: each is compiled alone and moved into fused kernels by the passes.
+
+A function "returns" values to the kernel that it is moved into by a yield marker: impure inline assembly whose text
+begins with YIELD_MARKER and whose operands are the values.
+"""
+
+from typing import Final
+
+import triton
+import triton.language as tl
+
+from syncopate.device.abi import WHERE_TILE
+from syncopate.device.calls import close_call, open_call
+from syncopate.device.copy import run_commands_ldst
+from syncopate.device.roles import roles_colocated, roles_plain
+from syncopate.device.signals import wait_signals
+from syncopate.device.tile import read_tile
+
+__all__ = [
+    "YIELD_MARKER",
+    "close_call",
+    "open_call",
+    "read_tile_entry",
+    "roles_colocated",
+    "roles_plain",
+    "run_commands_ldst",
+    "wait_signals_entry",
+]
+
+YIELD_MARKER: Final = "// syncopate.yield"
+
+
+@triton.jit
+def read_tile_entry(ctx, t):
+    """Yields row ``t`` of the tile table."""
+    m, n, k, wait_begin, wait_end = read_tile(ctx, t)
+    tl.inline_asm_elementwise(
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3 $4 $5",
+        "=r,r,r,r,r,r",
+        [m, n, k, wait_begin, wait_end],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def wait_signals_entry(ctx, begin, end, TMA_READS: tl.constexpr):
+    """Waits on behalf of a tile."""
+    wait_signals(ctx, begin, end, WHERE_TILE, TMA_READS)

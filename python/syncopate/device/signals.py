@@ -1,0 +1,145 @@
+"""Waiting for signals and raising them.
+
+Consumer. One thread polls the flag with an acquire load at system scope; Triton broadcasts what it saw through shared
+memory, with a barrier, so all threads of the role are ordered behind the acquire. A fence then extends that to the
+asynchronous proxy, through which TMA reads.
+
+Producer. All stores of the role's threads, a barrier, then one thread's release at system scope. The barrier is the
+caller's: only the caller knows when its stores are issued. The release is an exchange rather than a store because
+that is the releasing write which Triton performs in exactly one thread, in any partition.
+
+Uniformity. A scalar in Triton is assumed to be the same in every thread, and a loop whose condition is not would hang
+in its barriers. What decides control flow here therefore always comes out of an atomic operation (one thread, then a
+broadcast). The clock differs from thread to thread, so it only ever decides the *operand* of an atomic operation.
+
+Giving up. The fast path is one poll. The slow path polls on and now and then offers its claim, once the time limit
+has passed, to STATE_ABORTED by compare-and-swap: the first claim stays, its owner writes the fault record, and every
+wait that would have to block returns at once from then on, so that the kernel drains.
+"""
+
+import triton
+import triton.language as tl
+
+from syncopate.device.abi import (
+    FAULT,
+    FAULT_EPOCH,
+    FAULT_FLAG,
+    FAULT_RANK,
+    FAULT_SEEN,
+    FAULT_SET,
+    FAULT_WANTED,
+    FAULT_WHERE,
+    FLAGS,
+    RANK,
+    SIGNAL_ADD,
+    SIGNAL_EPOCH,
+    SIGNAL_STRIDE,
+    SIGNALS,
+    STATE_ABORTED,
+    TIMEOUT_NS,
+    WAIT_STRIDE,
+    WAITS,
+    WHERE_COMMAND,
+)
+from syncopate.device.words import epoch_of, fence_system, fence_tma, global_timer, state_of, words32, words64
+
+__all__ = ["raise_signals", "wait_signals"]
+
+_POLLS = tl.constexpr(64)
+"""Polls between two looks at the clock and at STATE_ABORTED."""
+
+
+@triton.jit
+def _poll(flag):
+    # Triton lowers an acquiring addition of zero to an acquiring load.
+    return tl.atomic_add(flag, 0, sem="acquire", scope="sys")
+
+
+@triton.jit
+def _report(ctx, index, wanted, seen, WHERE: tl.constexpr):
+    """Writes the fault record: everything else first, then the word that says so."""
+    address = tl.load(ctx + FAULT)
+    if address != 0:
+        record = words64(address)
+        tl.store(record + FAULT_RANK, tl.load(ctx + RANK))
+        tl.store(record + FAULT_FLAG, index)
+        tl.store(record + FAULT_WANTED, wanted)
+        tl.store(record + FAULT_SEEN, seen)
+        tl.store(record + FAULT_WHERE, WHERE)
+        tl.store(record + FAULT_EPOCH, epoch_of(ctx))
+        fence_system()
+        tl.store(record + FAULT_SET, 1)
+
+
+@triton.jit
+def _block(ctx, index, wanted, seen, WHERE: tl.constexpr):
+    """Polls until the flag has come or somebody has given up; returns the value last seen."""
+    flag = words32(tl.load(ctx + FLAGS)) + index
+    aborted = state_of(ctx) + STATE_ABORTED
+    limit = tl.load(ctx + TIMEOUT_NS)
+    start = global_timer()
+    claim = 1 + 2 * tl.program_id(0) + (WHERE == WHERE_COMMAND)
+    owner_before = tl.atomic_cas(aborted, 0, 0, sem="relaxed", scope="gpu")
+    owner = owner_before
+    while (seen - wanted < 0) & (owner == 0):
+        polls = 0
+        while (seen - wanted < 0) & (polls < _POLLS):
+            seen = _poll(flag)
+            polls += 1
+        late = (limit > 0) & (global_timer() - start > limit)
+        owner = tl.atomic_cas(aborted, 0, tl.where(late, claim, 0), sem="relaxed", scope="gpu")
+    # The last exchange may have been the one that claimed, and it returned what was there before.
+    owner = tl.atomic_cas(aborted, 0, 0, sem="relaxed", scope="gpu")
+    if (owner == claim) & (owner_before == 0):
+        _report(ctx, index, wanted, seen, WHERE)
+    return seen
+
+
+@triton.jit
+def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
+    """Waits until the flags of the waits ``[begin, end)`` have come.
+
+    A wait with count c > 0 is over when its flag is at least ``epoch * c``; one with count 0 guards a buffer of the
+    call before and is over at ``epoch - 1``.
+
+    Args:
+        ctx: The context.
+        begin, end: Range of rows of the wait table, i32.
+        WHERE: What the fault record says about who waited.
+        TMA_READS: Whether TMA may read the data next.
+
+    Returns:
+        i32, the same in every thread: 1 when all flags have come, 0 when the call has been given up.
+    """
+    flags = words32(tl.load(ctx + FLAGS))
+    waits = words32(tl.load(ctx + WAITS))
+    epoch = epoch_of(ctx)
+    arrived = 1
+    for w in range(begin, end):
+        index = tl.load(waits + w * WAIT_STRIDE)
+        count = tl.load(waits + w * WAIT_STRIDE + 1)
+        wanted = tl.where(count == 0, epoch - 1, epoch * count)
+        seen = _poll(flags + index)
+        if seen - wanted < 0:
+            seen = _block(ctx, index, wanted, seen, WHERE)
+        arrived = tl.where(seen - wanted < 0, 0, arrived)
+    if TMA_READS:
+        fence_tma()
+    return arrived
+
+
+@triton.jit
+def raise_signals(ctx, begin, end):
+    """Raises the signals ``[begin, end)``, each with a release at system scope by one thread.
+
+    Requires a barrier between the stores that the signals announce and this call.
+    """
+    signals = words64(tl.load(ctx + SIGNALS))
+    epoch = epoch_of(ctx)
+    for s in range(begin, end):
+        flag = words32(tl.load(signals + s * SIGNAL_STRIDE))
+        kind = tl.load(signals + s * SIGNAL_STRIDE + 1)
+        if kind == SIGNAL_ADD:
+            tl.atomic_add(flag, 1, sem="release", scope="sys")
+        else:
+            tl.atomic_xchg(flag, tl.where(kind == SIGNAL_EPOCH, epoch, 1), sem="release", scope="sys")

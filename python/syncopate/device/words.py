@@ -1,0 +1,60 @@
+"""Small pieces that the other device functions share: reading the context, barriers, fences."""
+
+import triton
+import triton.language as tl
+
+from syncopate.device.abi import STATE, STATE_EPOCH
+
+__all__ = ["epoch_of", "fence_system", "fence_tma", "global_timer", "state_of", "unpack_range", "words32", "words64"]
+
+
+@triton.jit
+def words32(address):
+    """Returns an address as a pointer to i32."""
+    return address.to(tl.pointer_type(tl.int32))
+
+
+@triton.jit
+def words64(address):
+    """Returns an address as a pointer to i64."""
+    return address.to(tl.pointer_type(tl.int64))
+
+
+@triton.jit
+def state_of(ctx):
+    """Returns the pointer to this rank's state words."""
+    return words32(tl.load(ctx + STATE))
+
+
+@triton.jit
+def epoch_of(ctx):
+    """Returns the number of the current call. It changes only when every CTA has come to the end of the call."""
+    return tl.load(state_of(ctx) + STATE_EPOCH)
+
+
+@triton.jit
+def unpack_range(word):
+    """Returns the begin and the end packed in a word of the context."""
+    return (word >> 32).to(tl.int32), (word & 0xFFFFFFFF).to(tl.int32)
+
+
+@triton.jit
+def global_timer():
+    """Returns the GPU's clock in nanoseconds. Threads read different values: nothing uniform may depend on it."""
+    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+
+
+@triton.jit
+def fence_tma():
+    """Orders this thread's earlier view of memory before what TMA reads next.
+
+    TMA reads through the asynchronous proxy, which an acquire does not cover: data that a peer's ordinary stores or a
+    copy engine wrote needs this fence between the acquire and the load.
+    """
+    tl.inline_asm_elementwise("fence.proxy.async;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@triton.jit
+def fence_system():
+    """Orders this thread's earlier stores before its later ones, for every observer, the host included."""
+    tl.inline_asm_elementwise("fence.acq_rel.sys;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
