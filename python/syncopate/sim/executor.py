@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from syncopate.runtime.interface import BufferSpec, Program, Realization, SignalKind
+from syncopate.runtime.linking import initial_flags, readers
 from syncopate.sim.agents import Agent, Agents, Blocked
 from syncopate.sim.memory import Buffer, blocks, decode, encode
 
@@ -50,7 +51,7 @@ class _Rank:
     index: int
     tables: dict[str, list[Row]]
     buffers: list[Buffer]
-    flags: dict[int, int]
+    flags: list[int]
     done: dict[tuple[str, int], int]
     epoch: int = 1
     out: Any = None
@@ -98,14 +99,12 @@ class _Machine:
         self.calls, self.num_ctas, self.max_error = calls, program.num_ctas, 0.0
         self.ranks = [self._rank(index) for index in range(program.world_size)]
         self.inputs = lru_cache(maxsize=4)(self._inputs)
-        credit = program.signal_layout.credit
-        for rank in self.ranks:
-            rank.flags.update((credit + peer, 1) for peer in range(program.world_size))
 
     def _rank(self, index: int) -> _Rank:
         tables = {name: table.rows() for name, table in self.program.rank_tables(index).items()}
         buffers = [_buffer(spec) for spec in self.program.buffers]
-        return _Rank(index, tables, buffers, defaultdict(int), defaultdict(int))
+        flags = initial_flags(self.program.signal_layout, self.program.world_size).tolist()
+        return _Rank(index, tables, buffers, flags, defaultdict(int))
 
     def _inputs(self, call: int) -> list[Buffer]:
         """Every buffer's whole contents in `call`; each rank stages its regions of them."""
@@ -127,10 +126,9 @@ class _Machine:
             self._compare(rank, call)
 
     def _stage(self, rank: _Rank, call: int) -> Agent:
-        for peer in self.ranks:
-            reads = (c["src_rank"] == rank.index for c in peer.tables["commands"])
-            if peer is not rank and any(reads):
-                yield self._finished(peer, call, f"rank {rank.index} waits to stage call {call}")
+        done = self.program.signal_layout.done
+        for peer in readers(self.program, rank.index):
+            yield self._until(rank, done + peer, call - 1, "staging")
         for index, spec in enumerate(self.program.buffers):
             for region in spec.inputs[rank.index]:
                 data, stamp = rank.buffers[index].rectangle(region.offsets, region.sizes)
@@ -140,14 +138,6 @@ class _Machine:
         depth = self.program.buffers[0].shape[1]
         rank.local = self.workload.local(self.rng, depth)
         rank.out = np.full((self.program.buffers[0].shape[0], rank.local.shape[0]), np.nan)
-
-    def _finished(self, peer: _Rank, call: int, who: str) -> Blocked:
-        """Holds when `peer` has finished the call before `call`."""
-        return Blocked(
-            (peer.index, "epoch"),
-            lambda: peer.epoch >= call,
-            lambda: f"{who} for rank {peer.index}",
-        )
 
     def _stream(self, rank: _Rank) -> Agent:
         commands = [c for c in rank.tables["commands"] if c["realization"] == ENGINE]
@@ -170,7 +160,6 @@ class _Machine:
             yield from self._wait(rank, rank.rows("waits", rank.call, "close_wait"), "its end")
             yield from self._raise(rank, rank.rows("signals", rank.call, "close_signal"))
             rank.epoch += 1
-            self.agents.wake((rank.index, "epoch"))
 
     def _communicate(self, rank: _Rank, cta: int) -> Agent:
         for index, command in enumerate(rank.tables["commands"]):
