@@ -1,0 +1,45 @@
+# Finds MLIR: where MLIR_DIR says, else in the Python environment that builds us.
+#
+# The development wheels of MLIR and LLVM install under the namespace packages
+# `mlir` and `llvm`. Asking the interpreter for their paths is the only way that
+# works in a virtual environment and inside pip's build isolation alike.
+
+find_package(Python 3.10 REQUIRED COMPONENTS Interpreter OPTIONAL_COMPONENTS Development.Module)
+# MLIR's own modules look for Python3; both searches must agree.
+set(Python3_EXECUTABLE "${Python_EXECUTABLE}" CACHE FILEPATH "" FORCE)
+
+if(NOT MLIR_DIR)
+  set(_script [[
+import importlib.util
+import pathlib
+
+for name, config in (("mlir", "MLIRConfig.cmake"), ("llvm", "LLVMConfig.cmake")):
+    spec = importlib.util.find_spec(name)
+    roots = list(spec.submodule_search_locations or []) if spec else []
+    folders = [pathlib.Path(root, "lib", "cmake", name) for root in roots]
+    print(next((f.as_posix() for f in folders if (f / config).exists()), "NOTFOUND"))
+]])
+  execute_process(COMMAND "${Python_EXECUTABLE}" -c "${_script}"
+    OUTPUT_VARIABLE _folders OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE "\n" ";" _folders "${_folders}")
+  list(GET _folders 0 _mlir)
+  list(GET _folders 1 _llvm)
+  if(_mlir AND _llvm)
+    set(MLIR_DIR "${_mlir}" CACHE PATH "Folder of MLIRConfig.cmake" FORCE)
+    set(LLVM_DIR "${_llvm}" CACHE PATH "Folder of LLVMConfig.cmake" FORCE)
+  endif()
+endif()
+
+find_package(MLIR 22.1 REQUIRED CONFIG)
+message(STATUS "MLIR ${LLVM_PACKAGE_VERSION}: ${MLIR_DIR}")
+
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+set(LLVM_RUNTIME_OUTPUT_INTDIR "${PROJECT_BINARY_DIR}/bin")
+set(LLVM_LIBRARY_OUTPUT_INTDIR "${PROJECT_BINARY_DIR}/lib")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+# Keeps assertions in step with the prebuilt libraries. Without it our objects
+# would be built with NDEBUG, link against libraries that were not, and crash.
+set(LLVM_ENABLE_WARNINGS ON)
+include(HandleLLVMOptions)
