@@ -1,0 +1,104 @@
+"""Enqueues a rank's engine commands on its side stream.
+
+Every operation is bound to its driver call and its arguments when the program is loaded, so that a call of the program costs one ctypes call
+per operation and allocates nothing.
+
+Which engine moves the four bytes of a flag matters: a copy within one GPU may run as a kernel on SMs, and behind a persistent
+kernel that fills them it would never start, while that kernel waits for this very flag. A flag on another GPU is therefore written straight
+from the epoch word, over NVLink; one on the same GPU from a mirror of the epoch word in pinned host memory, which the list refreshes first.
+Host copies always use a copy engine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from syncopate.runtime import cuda
+from syncopate.runtime.engine_plan import AwaitWord, Copy, EngineOp, Raise, awaited_words
+from syncopate.runtime.interface import SignalKind
+
+HIGH_PRIORITY = -5  # the driver clamps it to the highest that the GPU has
+
+
+class Engine:
+    """The side stream of one rank and the operations that every call puts on it."""
+
+    def __init__(
+        self, ops: Sequence[EngineOp], *, rank: int, epoch_word: int, mirror: int, same_device: Callable[[int], bool]
+    ) -> None:
+        """Binds the operations.
+
+        Args:
+            ops: The list of `plan_engine`.
+            rank: The rank that issues it.
+            epoch_word: Device address of the rank's epoch word.
+            mirror: Address of two i32 words in pinned host memory: the mirror of the epoch, and a constant 1.
+            same_device: Whether a rank's memory is on this rank's GPU.
+        """
+        self.stream = cuda.create_stream(HIGH_PRIORITY)
+        self.awaited = awaited_words(ops)
+        self._fork, self._join = cuda.create_event(), cuda.create_event()
+        ctypes.c_int32.from_address(mirror + 4).value = 1
+        self._calls: list[tuple[Callable[..., int], tuple[Any, ...], str]] = []
+        self._add("cuMemcpyDtoHAsync_v2", mirror, epoch_word, 4)
+        for op in ops:
+            if isinstance(op, AwaitWord):
+                self._calls.append(_bind("cuStreamWaitValue32_v2", self.stream, op.address, 1, cuda.WAIT_VALUE_EQ))
+                self._calls.append(_bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0))
+            elif isinstance(op, Copy):
+                if op.rows == 1:
+                    self._add("cuMemcpyAsync", op.dst, op.src, op.row_bytes)
+                else:
+                    copy = cuda.describe_copy(op.dst, op.src, op.rows, op.row_bytes, op.dst_stride, op.src_stride)
+                    self._calls.append(_bind("cuMemcpy2DAsync_v2", copy, self.stream))
+            else:
+                self._bind_raise(op, rank, epoch_word, mirror, same_device)
+
+    def _add(self, name: str, *args: Any) -> None:
+        self._calls.append(_bind(name, *args, self.stream))
+
+    def _bind_raise(self, op: Raise, rank: int, epoch_word: int, mirror: int, same_device: Callable[[int], bool]) -> None:
+        if op.kind is SignalKind.EPOCH and op.rank != rank and not same_device(op.rank):
+            self._add("cuMemcpyAsync", op.address, epoch_word, 4)
+        else:
+            source = mirror if op.kind is SignalKind.EPOCH else mirror + 4
+            self._add("cuMemcpyHtoDAsync_v2", op.address, source, 4)
+
+    def fork(self, main: int) -> None:
+        """Makes the next list wait for what is on stream `main` now."""
+        cuda.record_and_wait(self._fork, main, self.stream)
+
+    def enqueue(self) -> None:
+        """Puts the list on the side stream."""
+        for entry, args, name in self._calls:
+            code = entry(*args)
+            if code:
+                cuda.check(code, name)
+
+    def join(self, main: int) -> None:
+        """Makes stream `main` wait for the list.
+
+        Only a graph capture needs this, since a captured stream has to come back. Otherwise the fused kernel waits for `engine_done`, and
+        a stream that hangs after a fault does not hold up `main`.
+        """
+        cuda.record_and_wait(self._join, self.stream, main)
+
+    def close(self) -> None:
+        """Destroys the stream and the events."""
+        if self.stream:
+            cuda.call("cuStreamDestroy_v2", self.stream)
+            cuda.call("cuEventDestroy_v2", self._fork)
+            cuda.call("cuEventDestroy_v2", self._join)
+            self.stream = 0
+
+
+def _bind(name: str, *args: Any) -> tuple[Callable[..., int], tuple[Any, ...], str]:
+    """A driver call with its arguments converted now rather than at every call."""
+    entry = cuda.function(name)
+    converted = tuple(
+        ctypes.byref(arg) if isinstance(arg, ctypes.Structure) else kind(arg)
+        for kind, arg in zip(entry.argtypes, args, strict=True)  # type: ignore[attr-defined]
+    )
+    return entry, converted, name

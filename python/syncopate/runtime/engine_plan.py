@@ -1,0 +1,107 @@
+"""What the host enqueues on a rank's side stream at every call: its copy-engine commands as a flat list. Pure numpy.
+
+Protocol. The list is the same at every call, so that a CUDA graph may capture it: nothing in it is the number of a call.
+
+* A stream can only wait for a constant. So an engine command waits for binary words (`ready1`, `credit`): the stream waits until the word
+  is 1 and writes 0 at once, in stream order. The protocol of the plan makes sure that nobody raises such a word again before it is consumed.
+* A flag that kernels wait for is an epoch. The engine raises it by copying 4 bytes out of the device's own epoch word.
+* After its last command the list raises `engine_done`, for which `close_call` waits: the epoch word cannot change under the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from syncopate.errors import InternalError
+from syncopate.runtime.interface import Program, SignalKind
+from syncopate.runtime.linking import Addresses, split_commands
+
+
+@dataclass(frozen=True)
+class AwaitWord:
+    """Wait until the i32 at `address`, one of this rank's own, is 1, then write 0."""
+
+    address: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copy `rows` rows of `row_bytes` bytes; the strides are in bytes."""
+
+    dst: int
+    src: int
+    rows: int
+    row_bytes: int
+    dst_stride: int
+    src_stride: int
+
+
+@dataclass(frozen=True)
+class Raise:
+    """Write the epoch (kind EPOCH) or 1 (kind ONE) to the flag of rank `rank` at `address`."""
+
+    address: int
+    rank: int
+    kind: SignalKind
+
+
+EngineOp = AwaitWord | Copy | Raise
+
+
+def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[EngineOp, ...]:
+    """The side stream's list for one rank; empty if the rank has no engine command.
+
+    Raises:
+        InternalError: A command waits for a flag that a stream cannot wait for, or adds to a flag.
+    """
+    tables = program.rank_tables(rank)
+    commands = tables["commands"].rows()
+    waits, signals = tables["waits"].rows(), tables["signals"].rows()
+    layout = program.signal_layout
+    ops: list[EngineOp] = []
+    _, engine = split_commands(tables["commands"])
+    for index in map(int, engine):
+        row = commands[index]
+        for wait in waits[row["wait_begin"] : row["wait_end"]]:
+            if not _is_binary(program, wait["signal"]):
+                raise InternalError(
+                    f"rank {rank}, command {index}: a copy-engine command cannot wait for flag {wait['signal']}, "
+                    f"which counts; only for the words ready1 and credit"
+                )
+            ops.append(AwaitWord(addresses.flag(rank, wait["signal"])))
+        ops.append(_copy(row, addresses))
+        for signal in signals[row["signal_begin"] : row["signal_end"]]:
+            kind = SignalKind(signal["kind"])
+            if kind is SignalKind.ADD_ONE:
+                raise InternalError(f"rank {rank}, command {index}: a copy engine cannot add to flag {signal['signal']}")
+            ops.append(Raise(addresses.flag(signal["rank"], signal["signal"]), signal["rank"], kind))
+    if ops:
+        ops.append(Raise(addresses.flag(rank, layout.engine_done), rank, SignalKind.EPOCH))
+    return tuple(ops)
+
+
+def reads_own_input(program: Program, rank: int) -> bool:
+    """Whether an engine command of `rank` reads its own memory, and so has to come after staging."""
+    commands = program.rank_tables(rank)["commands"]
+    _, engine = split_commands(commands)
+    return bool((commands.column("src_rank")[engine] == rank).any())
+
+
+def awaited_words(ops: Sequence[EngineOp]) -> tuple[int, ...]:
+    """Addresses of the words that the list waits for: what has to be written to let a stuck stream go."""
+    return tuple(dict.fromkeys(op.address for op in ops if isinstance(op, AwaitWord)))
+
+
+def _is_binary(program: Program, signal: int) -> bool:
+    layout, world = program.signal_layout, program.world_size
+    return any(first <= signal < first + world for first in (layout.ready1, layout.credit))
+
+
+def _copy(row: dict[str, int], addresses: Addresses) -> Copy:
+    src = addresses.buffers[row["src_rank"]][row["src_buffer"]] + row["src_offset"]
+    dst = addresses.buffers[row["dst_rank"]][row["dst_buffer"]] + row["dst_offset"]
+    rows, row_bytes = row["rows"], row["row_bytes"]
+    if row["src_stride"] == row_bytes == row["dst_stride"]:
+        rows, row_bytes = 1, rows * row_bytes
+    return Copy(dst, src, rows, row_bytes, row["dst_stride"], row["src_stride"])

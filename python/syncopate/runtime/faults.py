@@ -1,0 +1,94 @@
+"""Reads a fault record and says in words what the device was waiting for. Pure numpy.
+
+The record names a flag by number. Who should have raised it, and what that would have meant, follows from the numbering of the flags and,
+for a data flag, from the transfer whose command raises it, looked up in the tables of all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from syncopate.errors import DeviceWaitTimeout
+from syncopate.runtime.interface import ITEM_BYTES, Program
+from syncopate.runtime.layout import FaultPlace, FaultWord
+
+_PLACES = {
+    FaultPlace.TILE: "a tile",
+    FaultPlace.COMMAND: "a transfer of its communication role",
+    FaultPlace.CLOSE: "the end of its call",
+    FaultPlace.GUARD: "the staging of its input",
+}
+
+
+def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout | None:
+    """The error that a fault record stands for, or None if it is not set.
+
+    Args:
+        program: The program that ran.
+        record: The i64 words of the record.
+    """
+    if not record[FaultWord.SET]:
+        return None
+    rank, signal, epoch = (int(record[word]) for word in (FaultWord.RANK, FaultWord.SIGNAL, FaultWord.EPOCH))
+    wanted, seen = int(record[FaultWord.WANTED]), int(record[FaultWord.SEEN])
+    place = int(record[FaultWord.WHERE])
+    waiter = _PLACES[FaultPlace(place)] if place in _PLACES else "something"
+    limit = program.timeout_ns / 1e9
+    message = (
+        f"program {program.name}, call {epoch}: on rank {rank}, {waiter} waited {limit:g} s for {describe_signal(program, rank, signal)} "
+        f"(flag {signal}: wanted {wanted}, saw {seen}); check that every rank makes this call, in the same order among programs, "
+        f"and that no rank failed before it; load the program again to go on"
+    )
+    return DeviceWaitTimeout(message, rank=rank, signal=signal, wanted=wanted, seen=seen, epoch=epoch)
+
+
+def describe_signal(program: Program, rank: int, signal: int) -> str:
+    """What the raising of one flag of `rank` means, with the rank that raises it."""
+    layout, world = program.signal_layout, program.world_size
+    if 0 <= signal < layout.data:
+        return _describe_data(program, rank, signal)
+    if signal == layout.engine_done:
+        return f"the copy engine commands of rank {rank} itself"
+    blocks = {
+        layout.ready: "rank {} to stage its input",
+        layout.done: "rank {} to finish the previous call",
+        layout.ready1: "rank {} to stage its input",
+        layout.credit: "rank {} to finish the previous call",
+    }
+    for first, text in blocks.items():
+        if first <= signal < first + world:
+            return text.format(signal - first)
+    return f"flag {signal}, which the program does not have"
+
+
+def _describe_data(program: Program, rank: int, signal: int) -> str:
+    for issuer in range(program.world_size):
+        tables = program.rank_tables(issuer)
+        signals = tables["signals"].rows()
+        for row in tables["commands"].rows():
+            raised = signals[row["signal_begin"] : row["signal_end"]]
+            if any(s["rank"] == rank and s["signal"] == signal for s in raised):
+                verb = "put" if issuer == row["src_rank"] else "fetched"
+                chunk = _name_chunk(program, row)
+                return f"chunk {chunk} from rank {row['src_rank']} ({verb} by rank {issuer}, transfer {row['transfer']})"
+    return f"data flag {signal}, which no transfer raises"
+
+
+def _name_chunk(program: Program, row: dict[str, int]) -> str:
+    """The region that a command writes, as `name[first:last, ...]`; rows and columns of a row-major buffer."""
+    buffer = program.buffers[row["dst_buffer"]]
+    item = ITEM_BYTES[buffer.dtype]
+    index, starts = row["dst_offset"] // item, []
+    for size in reversed(buffer.shape):
+        starts.append(index % size)
+        index //= size
+    starts.reverse()
+    columns = row["row_bytes"] // item
+    if len(starts) == 1:
+        return f"{buffer.name}[{starts[0]}:{starts[0] + columns * row['rows']}]"
+    # A command may span whole rows in one piece.
+    width = buffer.shape[-1]
+    rows = row["rows"] * max(1, columns // width)
+    leading = "".join(f"{start}, " for start in starts[:-2])
+    last = starts[-1] + min(columns, width)
+    return f"{buffer.name}[{leading}{starts[-2]}:{starts[-2] + rows}, {starts[-1]}:{last}]"

@@ -1,0 +1,52 @@
+"""What a group of ranks offers to a program: memory that all ranks reach, a device and streams for each local rank, and a barrier for setup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class SymmetricAllocation:
+    """Memory of the same size on every rank.
+
+    Attributes:
+        addresses: For each rank, the address of its memory as this process sees it.
+        tensors: For each local rank, its memory as a torch uint8 tensor, which keeps it alive.
+        handle: Whatever else has to stay alive.
+    """
+
+    addresses: tuple[int, ...]
+    tensors: Mapping[int, Any]
+    handle: Any = None
+
+
+class Group(Protocol):
+    """Ranks that run programs together. A process holds one or more of them."""
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+
+    @property
+    def local_ranks(self) -> Sequence[int]:
+        """The ranks of this process, in ascending order."""
+
+    def device(self, rank: int) -> int:
+        """CUDA ordinal of a local rank's GPU."""
+
+    def shares_device(self, rank: int, other: int) -> bool:
+        """Whether two ranks are on one GPU."""
+
+    def ctas_per_rank(self, device: int) -> int:
+        """How many CTAs a program may launch on each rank of a GPU, at one CTA per SM, so that all are co-resident."""
+
+    def stream(self, rank: int) -> int | None:
+        """Raw handle of a local rank's own stream; None where calls go to torch's current stream."""
+
+    def allocate(self, nbytes: int) -> SymmetricAllocation:
+        """Zeroed symmetric memory. Collective; not during a graph capture."""
+
+    def barrier(self) -> None:
+        """Returns when every rank has come here with its GPU idle. For setup only, never in a call."""

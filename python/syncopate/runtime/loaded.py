@@ -1,0 +1,255 @@
+"""A program bound to a group: what a user calls."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from syncopate.errors import DeviceWaitTimeout, InternalError, SyncopateError
+from syncopate.runtime import cuda
+from syncopate.runtime.faults import decode_fault
+from syncopate.runtime.groups import Group
+from syncopate.runtime.interface import Program
+from syncopate.runtime.memory_plan import plan_memory, resolve
+from syncopate.runtime.rank_state import RankState
+from syncopate.runtime.rescue import release_streams, watchdog
+
+
+class LoadedProgram:
+    """Runs a program on the local ranks of a group.
+
+    A call enqueues and returns; like any torch operation it is ordered by the current stream. Calls may be captured in a CUDA graph. All
+    ranks have to make the same calls, and calls of several programs in the same order, unless their kernels fit on the GPU together.
+
+    After a device wait reached its time limit, the next call, `check` and `synchronize` raise `DeviceWaitTimeout`; the program has to be
+    loaded again.
+    """
+
+    def __init__(self, program: Program, group: Group) -> None:
+        """Allocates, uploads and loads. Collective over the group; not during a graph capture.
+
+        Args:
+            program: The compiled program.
+            group: The ranks to run it on.
+
+        Raises:
+            SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
+        """
+        if program.world_size != group.world_size:
+            raise SyncopateError(
+                f"group: expects {program.world_size} ranks, for which program {program.name} was compiled, but got {group.world_size}"
+            )
+        self.program = program
+        self.group = group
+        plan = plan_memory(program)
+        self._memory = group.allocate(plan.nbytes)
+        addresses = resolve(plan, self._memory.addresses)
+        self._ranks: dict[int, RankState] = {}
+        for rank in group.local_ranks:
+            with torch.cuda.device(group.device(rank)):
+                self._ranks[rank] = RankState(program, group, rank, self._memory, plan, addresses)
+        first = self._ranks[group.local_ranks[0]]
+        self._device = first.device
+        # One local rank without a stream of its own runs on torch's current stream, the fast path.
+        self._only = first if len(self._ranks) == 1 and first.own_stream is None else None
+        self._uses_engine = any(state.engine is not None for state in self._ranks.values())
+        self._error: DeviceWaitTimeout | None = None
+        self._released = threading.Event()
+        self._release_lock = threading.Lock()
+        with torch.cuda.device(self._device):
+            self._rescue_stream = cuda.create_stream()
+            self._event = cuda.create_event()
+            self._returns = {rank: cuda.create_event() for rank in self._ranks}
+        self._closed = False
+        group.barrier()
+        if self._uses_engine:
+            watchdog.watch(self)
+
+    def __call__(self, **tensors: Any) -> Any:
+        """Runs the program once.
+
+        Args:
+            **tensors: By name: the rank's own input region of a buffer (left out, or the tensor of `input`, if it was written in place);
+                the kernel's other tensors; outputs, optionally. A group with several local ranks takes a list or a mapping with one
+                tensor for each of them.
+
+        Returns:
+            The output, or a tuple of them; for a group with several local ranks a list of that.
+
+        Raises:
+            SyncopateError: An argument is wrong; nothing was enqueued.
+            DeviceWaitTimeout: An earlier call did not complete.
+        """
+        self.check()
+        if self._only is None:
+            return self._call_all(tensors)
+        state = self._only
+        stream = torch._C._cuda_getCurrentRawStream(self._device)
+        if torch._C._cuda_getDevice() != self._device:
+            raise SyncopateError(f"the current device is not cuda:{self._device}, which the program was loaded on; set it before the call")
+        state.prepare(tensors)
+        state.stage(stream)
+        if state.engine is None:
+            state.launch(stream)
+        else:
+            state.enqueue_engine()
+            state.launch(stream)
+            if cuda.is_capturing(stream):
+                state.engine.join(stream)
+        return state.result()
+
+    def _call_all(self, tensors: Mapping[str, Any]) -> list[Any]:
+        """Enqueues step by step over all ranks: each step only waits for earlier ones, so that streams may share a hardware queue."""
+        states = list(self._ranks.values())
+        for position, state in enumerate(states):
+            state.prepare({name: self._pick(name, value, position, state.rank) for name, value in tensors.items()})
+        caller = torch._C._cuda_getCurrentRawStream(self._device)
+        with torch.cuda.device(self._device):
+            capturing = cuda.is_capturing(caller)
+            streams = [caller if state.own_stream is None else state.own_stream for state in states]
+            for stream in streams:
+                cuda.record_and_wait(self._event, caller, stream)
+            for state, stream in zip(states, streams, strict=True):
+                state.stage(stream)
+            for state in states:
+                state.enqueue_engine()
+            for state, stream in zip(states, streams, strict=True):
+                state.launch(stream)
+            for state, stream in zip(states, streams, strict=True):
+                if capturing and state.engine is not None:
+                    state.engine.join(stream)
+                cuda.record_and_wait(self._returns[state.rank], stream, caller)
+        return [state.result() for state in states]
+
+    def _pick(self, name: str, value: Any, position: int, rank: int) -> Any:
+        if isinstance(value, Mapping):
+            return value.get(rank)
+        if isinstance(value, (list, tuple)) and len(value) == len(self._ranks):
+            return value[position]
+        raise SyncopateError(f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, but got {value!r:.80}")
+
+    def input(self, name: str, rank: int | None = None) -> torch.Tensor:
+        """The region of a symmetric buffer that a rank holds when a call starts, to be written in place of passing a plain tensor.
+
+        Call `acquire` before writing it, unless nothing was called since the last write.
+
+        Args:
+            name: Name of the buffer.
+            rank: A local rank; may be left out if there is one.
+        """
+        state = self._state(rank)
+        if name not in state.inputs:
+            raise SyncopateError(f"{name}: not an input buffer with a single region on rank {state.rank}; there are {list(state.inputs)}")
+        return state.inputs[name]
+
+    def buffer(self, name: str, rank: int | None = None) -> torch.Tensor:
+        """A local rank's whole instance of a symmetric buffer: after a call, what it received."""
+        state = self._state(rank)
+        names = [spec.name for spec in self.program.buffers]
+        if name not in names:
+            raise SyncopateError(f"{name}: not a buffer of program {self.program.name}; there are {names}")
+        return state.buffer(name)[1]
+
+    def _state(self, rank: int | None) -> RankState:
+        if rank is None and len(self._ranks) == 1:
+            return next(iter(self._ranks.values()))
+        if rank not in self._ranks:
+            raise SyncopateError(f"rank: expects one of the local ranks {list(self._ranks)}, but got {rank}")
+        return self._ranks[rank]
+
+    def acquire(self) -> None:
+        """Holds the current stream until no peer reads this process's inputs any more, so that `input` may be written in place."""
+        caller = torch._C._cuda_getCurrentRawStream(self._device)
+        for state in self._ranks.values():
+            state.acquire(caller)
+
+    def faulted(self) -> bool:
+        """Whether a device wait of a local rank reached its time limit. Reads host memory only."""
+        return any(state.fault_record() is not None for state in self._ranks.values())
+
+    def check(self) -> None:
+        """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far. Costs no device time."""
+        if self._closed:
+            raise SyncopateError(f"program {self.program.name} is closed; load it again")
+        if self._error is None:
+            for state in self._ranks.values():
+                record = state.fault_record()
+                if record is not None:
+                    self._error = decode_fault(self.program, record)
+                    if self._uses_engine:
+                        self.release()
+                    break
+        if self._error is not None:
+            raise self._error
+
+    def synchronize(self) -> None:
+        """Waits until the calls on the current stream have finished.
+
+        Raises:
+            DeviceWaitTimeout: One of them did not complete.
+        """
+        with torch.cuda.device(self._device):
+            caller = torch._C._cuda_getCurrentRawStream(self._device)
+            cuda.call("cuEventRecord", self._event, caller)
+            while not cuda.event_done(self._event):
+                self.check()
+                time.sleep(20e-6)
+        self.check()
+
+    def release(self) -> None:
+        """Lets the side streams go after a fault. The watchdog calls this, or the first `check` that sees the fault."""
+        with self._release_lock:
+            if self._released.is_set():
+                return
+            engines = [state.engine for state in self._ranks.values() if state.engine is not None]
+            with torch.cuda.device(self._device):
+                words = [word for engine in engines for word in engine.awaited]
+                release_streams([engine.stream for engine in engines], words, self._rescue_stream)
+            self._released.set()
+
+    def close(self) -> None:
+        """Waits for the GPU and frees streams and code; the memory goes with the object. Collective over the group."""
+        if self._closed:
+            return
+        self._closed = True
+        watchdog.forget(self)
+        if self.faulted():
+            if self._uses_engine:
+                self.release()
+        else:
+            # A peer may still be getting this rank's input.
+            self.group.barrier()
+        torch.cuda.synchronize(self._device)
+        for state in self._ranks.values():
+            state.close()
+        for event in (self._event, *self._returns.values()):
+            cuda.call("cuEventDestroy_v2", event)
+        cuda.call("cuStreamDestroy_v2", self._rescue_stream)
+
+    def __enter__(self) -> LoadedProgram:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def measure_host_us(loaded: LoadedProgram, calls: int, **tensors: Any) -> float:
+    """Microseconds of host time that one call takes, the median over `calls` calls that are enqueued without waiting.
+
+    Raises:
+        InternalError: `calls` is not positive.
+    """
+    if calls < 1:
+        raise InternalError(f"calls must be positive, but got {calls}")
+    times = []
+    for _ in range(calls):
+        loaded.synchronize()
+        start = time.perf_counter_ns()
+        loaded(**tensors)
+        times.append(time.perf_counter_ns() - start)
+    loaded.synchronize()
+    return sorted(times)[len(times) // 2] / 1e3

@@ -1,0 +1,88 @@
+"""Several ranks on one GPU in one process: for correctness, not for speed.
+
+Every rank has a stream of its own and an equal share of the SMs. All CTAs of all ranks must be resident at once, since they wait for each
+other, and some SMs stay free, since a copy within one GPU may run as a kernel on SMs instead of on a copy engine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+
+from syncopate.errors import SyncopateError
+from syncopate.runtime import cuda
+from syncopate.runtime.groups import SymmetricAllocation
+
+_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
+
+
+class LocalGroup:
+    """`world_size` ranks on one GPU."""
+
+    def __init__(self, world_size: int, device: int | None = None, *, free_sms: int = 8) -> None:
+        """Makes the streams.
+
+        Args:
+            world_size: Number of ranks, at least 1.
+            device: CUDA ordinal; by default the current one.
+            free_sms: SMs that no rank's kernel uses.
+
+        Raises:
+            SyncopateError: There is no GPU, or too few SMs.
+        """
+        if not torch.cuda.is_available():
+            raise SyncopateError("torch sees no GPU; a LocalGroup needs one")
+        if not torch.cuda.is_initialized():
+            # Streams share the hardware queues; with too few of them a stream that waits for a value holds up others.
+            os.environ.setdefault(_CONNECTIONS, "32")
+        self._world_size = world_size
+        self._device = torch.cuda.current_device() if device is None else device
+        torch.cuda.init()
+        with torch.cuda.device(self._device):
+            torch.zeros(1, device="cuda")
+            self._streams = [cuda.create_stream() for _ in range(world_size)]
+        self._free_sms = free_sms
+        if self.ctas_per_rank(self._device) < 1:
+            raise SyncopateError(f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer ranks")
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self._world_size
+
+    @property
+    def local_ranks(self) -> Sequence[int]:
+        """All ranks."""
+        return range(self._world_size)
+
+    def device(self, rank: int) -> int:
+        """The one GPU."""
+        return self._device
+
+    def shares_device(self, rank: int, other: int) -> bool:
+        """Always."""
+        return True
+
+    def ctas_per_rank(self, device: int) -> int:
+        """An equal share of the SMs that are not kept free."""
+        return (cuda.multiprocessors(device) - self._free_sms) // self._world_size
+
+    def stream(self, rank: int) -> int | None:
+        """The rank's own stream."""
+        return self._streams[rank]
+
+    def allocate(self, nbytes: int) -> SymmetricAllocation:
+        """Plain device buffers, one for each rank."""
+        tensors = {
+            rank: torch.zeros(nbytes + 1024, dtype=torch.uint8, device=torch.device("cuda", self._device)) for rank in self.local_ranks
+        }
+        # torch aligns to 512 bytes; a symmetric allocation starts on a page.
+        addresses = tuple(-(-tensors[rank].data_ptr() // 1024) * 1024 for rank in self.local_ranks)
+        views = {r: t[addresses[r] - t.data_ptr() :][:nbytes] for r, t in tensors.items()}
+        return SymmetricAllocation(addresses, views)
+
+    def barrier(self) -> None:
+        """Waits for the GPU."""
+        torch.cuda.synchronize(self._device)

@@ -1,0 +1,218 @@
+"""Everything of a loaded program that belongs to one local rank, and the steps of a call on that rank."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime import cuda, layout
+from syncopate.runtime.engine import Engine
+from syncopate.runtime.engine_plan import plan_engine, reads_own_input
+from syncopate.runtime.groups import Group, SymmetricAllocation
+from syncopate.runtime.guard import compile_guard
+from syncopate.runtime.interface import BufferParam, BufferSpec, Program, ScalarParam, TensorParam
+from syncopate.runtime.launch import KernelLauncher
+from syncopate.runtime.linking import Addresses, RankAddresses, initial_flags, initial_state, layout_tables, link_rank, readers
+from syncopate.runtime.memory_plan import MemoryPlan
+from syncopate.runtime.tensors import TensorArgument, check_tensor, input_view, whole_view
+
+_PINNED_BYTES = 8 * layout.FAULT_WORDS + 64  # the fault record; then the mirror of the epoch and the constant 1
+
+
+class RankState:
+    """Tables, state words, fault record, side stream and launchers of one local rank."""
+
+    def __init__(self, program: Program, group: Group, rank: int, memory: SymmetricAllocation, plan: MemoryPlan, addresses: Addresses) -> None:
+        self.rank = rank
+        self.device = group.device(rank)
+        self.own_stream = group.stream(rank)
+        self._program = program
+        tables = program.rank_tables(rank)
+        device = torch.device("cuda", self.device)
+
+        self._memory = memory.tensors[rank]
+        flags = torch.from_numpy(initial_flags(program.signal_layout, program.world_size))
+        self._memory[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
+        self._buffers = {
+            spec.name: (spec, self._memory[at : at + spec.nbytes]) for spec, at in zip(program.buffers, plan.buffers, strict=True)
+        }
+        self.inputs: dict[str, torch.Tensor] = {
+            spec.name: input_view(spec, data, rank) for spec, data in self._buffers.values() if len(spec.inputs[rank]) == 1
+        }
+
+        self._pinned = torch.zeros(_PINNED_BYTES, dtype=torch.uint8, pin_memory=True)
+        record = self._pinned.data_ptr()
+        self._record = (ctypes.c_int64 * layout.FAULT_WORDS).from_address(record)
+        guards = readers(program, rank)
+        where = layout_tables(tables, len(guards))
+        self._state = torch.from_numpy(initial_state(where.num_commands)).to(device)
+        self._upload = torch.empty(where.nbytes + layout.ALIGNMENT, dtype=torch.uint8, device=device)
+        base = layout.align(self._upload.data_ptr())
+        packed = link_rank(program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base), guards)
+        at = base - self._upload.data_ptr()
+        self._upload[at : at + where.nbytes].copy_(torch.from_numpy(packed))
+
+        self._kernel = KernelLauncher(program.image, self.device, program.grid)
+        self._check_residency(group)
+        self._tensors = self._bind_params(base, addresses)
+        self.tensor_names = frozenset(self._tensors)
+        self._guard: KernelLauncher | None = None
+        if guards:
+            major, minor = torch.cuda.get_device_capability(self.device)
+            self._guard = KernelLauncher(compile_guard(10 * major + minor), self.device, (1, 1, 1))
+            for name, value in (("context", base), ("begin", where.guard[0]), ("end", where.guard[1])):
+                self._guard.arguments.set_scalar(name, value)
+        ops = plan_engine(program, rank, addresses)
+        self.engine: Engine | None = None
+        if ops:
+            self.engine = Engine(
+                ops,
+                rank=rank,
+                epoch_word=self._state.data_ptr() + 4 * layout.STATE_EPOCH,
+                mirror=record + 8 * layout.FAULT_WORDS,
+                same_device=lambda other: group.shares_device(rank, other),
+            )
+        # Getting from peers may start before this rank's own input is staged; putting may not.
+        self._fork_early = not reads_own_input(program, rank)
+        self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._outputs: list[torch.Tensor] = []
+
+    def _check_residency(self, group: Group) -> None:
+        ctas = self._program.grid[0] * self._program.grid[1] * self._program.grid[2]
+        limit = min(self._kernel.resident_ctas, group.ctas_per_rank(self.device))
+        if ctas > limit:
+            raise SyncopateError(
+                f"program {self._program.name} launches {ctas} CTAs, but only {limit} can be resident on GPU {self.device} for one rank of "
+                f"this group, and CTAs that wait for each other all have to be; compile it for at most {limit} CTAs"
+            )
+
+    def _bind_params(self, context: int, addresses: Addresses) -> dict[str, TensorArgument]:
+        program, arguments = self._program, self._kernel.arguments
+        named = {param.name: param for param in program.params}
+        tensors: dict[str, TensorArgument] = {}
+        order = [spec.name for spec in program.buffers]
+        first, *rest = program.image.arguments
+        arguments.set_scalar(first[0], context)
+        for name, kind in rest:
+            if kind == "constexpr":
+                continue
+            if name not in named:
+                raise InternalError(f"kernel {program.image.name} has a parameter {name} that program {program.name} does not bind")
+            param = named[name]
+            if isinstance(param, ScalarParam):
+                arguments.set_scalar(name, param.value)
+            elif isinstance(param, TensorParam):
+                tensors[param.tensor] = TensorArgument(param, arguments, self.device)
+            else:
+                self._bind_buffer(param, addresses.buffers[self.rank][order.index(param.buffer)])
+        if program.image.global_scratch_bytes or program.image.profile_scratch_bytes:
+            ctas = program.grid[0] * program.grid[1] * program.grid[2]
+            sizes = (program.image.global_scratch_bytes, program.image.profile_scratch_bytes)
+            self._scratch = [torch.empty(max(1, ctas * size), dtype=torch.uint8, device=f"cuda:{self.device}") for size in sizes]
+            arguments.set_scratch(self._scratch[0].data_ptr(), self._scratch[1].data_ptr())
+        return tensors
+
+    def _bind_buffer(self, param: BufferParam, address: int) -> None:
+        arguments = self._kernel.arguments
+        spec, data = self._buffers[param.buffer]
+        if param.descriptor:
+            strides = whole_view(spec, data).stride()
+            arguments.set_bytes(param.name, arguments.descriptor_setter(param.name, param.padding)(address, spec.shape, strides))
+        else:
+            arguments.set_scalar(param.name, address)
+
+    def buffer(self, name: str) -> tuple[BufferSpec, torch.Tensor]:
+        """A buffer's description and this rank's whole instance as a tensor."""
+        spec, data = self._buffers[name]
+        return spec, whole_view(spec, data)
+
+    # Steps of a call, in stream order.
+
+    def prepare(self, tensors: Mapping[str, Any]) -> None:
+        """Checks every argument of the call before anything is enqueued."""
+        self._staged.clear()
+        self._outputs.clear()
+        for name, view in self.inputs.items():
+            given = tensors.get(name)
+            if given is None or (isinstance(given, torch.Tensor) and given.data_ptr() == view.data_ptr()):
+                continue
+            check_tensor(name, given, view.shape, self._buffers[name][0].dtype, self.device)
+            self._staged.append((view, given))
+        for name, argument in self._tensors.items():
+            tensor = tensors.get(name)
+            if tensor is None:
+                if not argument.param.output:
+                    raise SyncopateError(f"{name}: missing; the program takes {self._describe_arguments()}")
+                tensor = argument.new_output()
+            argument.set(tensor)
+            if argument.param.output:
+                self._outputs.append(tensor)
+        for name in tensors:
+            if name not in self._tensors and name not in self.inputs:
+                raise SyncopateError(f"{name}: not an argument; the program takes {self._describe_arguments()}")
+
+    def _describe_arguments(self) -> str:
+        names = [*self.inputs, *(n + " (output)" if a.param.output else n for n, a in self._tensors.items())]
+        return ", ".join(names)
+
+    def acquire(self, stream: int) -> None:
+        """Holds the stream until no peer reads this rank's input of the previous call."""
+        if self._guard is not None:
+            self._guard(stream)
+
+    def stage(self, stream: int) -> None:
+        """Guards and copies the plain inputs; starts the side stream's order at the right point."""
+        if self.engine is not None and self._fork_early:
+            self.engine.fork(stream)
+        self.acquire(stream)
+        if self._staged:
+            with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device)) if self.own_stream else _NO_CONTEXT:
+                for view, given in self._staged:
+                    view.copy_(given, non_blocking=True)
+        if self.engine is not None and not self._fork_early:
+            self.engine.fork(stream)
+
+    def enqueue_engine(self) -> None:
+        """Puts the engine commands on the side stream. Before `launch`: behind the kernel they might find no free SM."""
+        if self.engine is not None:
+            self.engine.enqueue()
+
+    def launch(self, stream: int) -> None:
+        """Launches the fused kernel."""
+        self._kernel(stream)
+
+    def result(self) -> Any:
+        """The output of the last call, a tuple if there are several."""
+        return self._outputs[0] if len(self._outputs) == 1 else tuple(self._outputs)
+
+    # Faults.
+
+    def fault_record(self) -> list[int] | None:
+        """The words of the fault record if it is set."""
+        return list(self._record) if self._record[layout.FaultWord.SET] else None
+
+    def streams_idle(self) -> bool:
+        """Whether nothing is left to run on this rank's own streams."""
+        streams = [self.engine.stream] if self.engine is not None else []
+        return all(cuda.stream_idle(stream) for stream in streams)
+
+    def close(self) -> None:
+        """Frees what torch does not."""
+        self._kernel.close()
+        if self._guard is not None:
+            self._guard.close()
+        if self.engine is not None:
+            self.engine.close()
+
+
+class _NoContext:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+_NO_CONTEXT = _NoContext()

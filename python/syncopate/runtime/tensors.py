@@ -1,0 +1,127 @@
+"""Checks the tensors of a call and turns them into kernel arguments, once for each distinct tensor.
+
+A training loop passes the same few tensors again and again, so each argument keeps what it encoded, by address and shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime.interface import BufferSpec, TensorParam
+from syncopate.runtime.launch import ArgumentBlock
+
+TORCH_DTYPES: dict[str, torch.dtype] = {
+    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "i1": torch.bool,
+    "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
+}  # fmt: skip
+
+_KEPT = 64
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a contiguous tensor."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def check_tensor(name: str, tensor: Any, shape: Sequence[int], dtype: str, device: int) -> torch.Tensor:
+    """Returns the tensor if it is a CUDA tensor of that shape, dtype and device.
+
+    Raises:
+        SyncopateError: It is not; the message names the argument and what is wrong.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise SyncopateError(f"{name}: expects a torch tensor, but got {type(tensor).__name__}")
+    if tuple(tensor.shape) != tuple(shape):
+        raise SyncopateError(f"{name}: expects shape {list(shape)}, but got {list(tensor.shape)}; compile the program for this shape")
+    if tensor.dtype != TORCH_DTYPES[dtype]:
+        raise SyncopateError(f"{name}: expects dtype {TORCH_DTYPES[dtype]}, but got {tensor.dtype}; convert it or compile for it")
+    if not tensor.is_cuda or tensor.device.index != device:
+        raise SyncopateError(f"{name}: expects a tensor on cuda:{device}, but got one on {tensor.device}; move it there")
+    return tensor
+
+
+class TensorArgument:
+    """One tensor parameter of a loaded kernel."""
+
+    def __init__(self, param: TensorParam, arguments: ArgumentBlock, device: int) -> None:
+        self.param = param
+        self._arguments = arguments
+        self._device = device
+        self._encode: Callable[[int, Sequence[int], Sequence[int]], bytes] | None = None
+        if param.descriptor:
+            self._encode = arguments.descriptor_setter(param.name, param.padding)
+        self._kept: dict[Any, bytes] = {}
+        self._current: Any = None
+
+    def set(self, tensor: torch.Tensor) -> None:
+        """Makes the tensor the argument of the next launch.
+
+        Raises:
+            SyncopateError: Wrong shape, dtype, device, layout or alignment.
+        """
+        key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if key == self._current:
+            return
+        data = self._kept.get(key)
+        if data is None:
+            data = self._check_and_encode(tensor)
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            self._kept[key] = data
+        self._arguments.set_bytes(self.param.name, data)
+        self._current = key
+
+    def new_output(self) -> torch.Tensor:
+        """An uninitialized tensor for this parameter."""
+        param = self.param
+        strides = param.strides or row_major(param.shape)
+        return torch.empty_strided(param.shape, strides, dtype=TORCH_DTYPES[param.dtype], device=torch.device("cuda", self._device))
+
+    def _check_and_encode(self, tensor: Any) -> bytes:
+        param = self.param
+        check_tensor(param.tensor, tensor, param.shape, param.dtype, self._device)
+        wanted = param.strides or row_major(param.shape)
+        if any(size > 1 and have != want for size, have, want in zip(param.shape, tensor.stride(), wanted, strict=True)):
+            raise SyncopateError(
+                f"{param.tensor}: expects strides {list(wanted)}, but got {list(tensor.stride())}; pass it in that layout, or compile for this one"
+            )
+        if tensor.data_ptr() % 16:
+            raise SyncopateError(f"{param.tensor}: expects an address that is a multiple of 16, but got {tensor.data_ptr():#x}; copy it")
+        if self._encode is not None:
+            return self._encode(tensor.data_ptr(), param.shape, wanted)
+        return tensor.data_ptr().to_bytes(8, "little")
+
+
+def input_view(buffer: BufferSpec, memory: torch.Tensor, rank: int) -> torch.Tensor:
+    """The region of a symmetric buffer that a rank holds when a call starts.
+
+    Args:
+        buffer: The buffer.
+        memory: The rank's instance, uint8.
+        rank: The rank.
+
+    Raises:
+        SyncopateError: The rank holds no single region.
+    """
+    regions = buffer.inputs[rank]
+    if len(regions) != 1:
+        raise SyncopateError(f"buffer {buffer.name} has {len(regions)} input regions on rank {rank}; only a single one can be passed as a tensor")
+    whole = whole_view(buffer, memory)
+    index = tuple(slice(o, o + s) for o, s in zip(regions[0].offsets, regions[0].sizes, strict=True))
+    return whole[index]
+
+
+def whole_view(buffer: BufferSpec, memory: torch.Tensor) -> torch.Tensor:
+    """A rank's whole instance of a symmetric buffer as a tensor of its type."""
+    if memory.numel() < buffer.nbytes:
+        raise InternalError(f"buffer {buffer.name} has {buffer.nbytes} bytes, but {memory.numel()} were allocated")
+    return memory[: buffer.nbytes].view(TORCH_DTYPES[buffer.dtype]).view(buffer.shape)
