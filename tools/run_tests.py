@@ -69,7 +69,15 @@ def main() -> int:
     suites: list[tuple[str, list[str], Path]] = [
         (
             "lit",
-            [sys.executable, "-c", lit_main, "-v", f"-j{jobs}", f"--xunit-xml-output={lit}", "test"],
+            [
+                sys.executable,
+                "-c",
+                lit_main,
+                "-v",
+                f"-j{jobs}",
+                f"--xunit-xml-output={lit}",
+                "test",
+            ],
             lit,
         ),
         ("pytest", [sys.executable, "-m", "pytest", "-n", jobs, f"--junitxml={pytest}"], pytest),

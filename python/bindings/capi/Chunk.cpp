@@ -62,8 +62,7 @@ MlirTypeID syncopateChunkBufferTypeGetTypeID() {
 }
 
 MlirType syncopateChunkBufferTypeGetChecked(MlirLocation location,
-                                            intptr_t rank,
-                                            const int64_t *shape,
+                                            intptr_t rank, const int64_t *shape,
                                             MlirType elementType) {
   Location loc = unwrap(location);
   return wrap(chunk::BufferType::getChecked(

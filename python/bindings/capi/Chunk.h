@@ -22,8 +22,7 @@ MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Chunk, chunk);
 //===----------------------------------------------------------------------===//
 
 /// Adds every dialect that syncopate-opt knows.
-MLIR_CAPI_EXPORTED void
-syncopateRegisterDialects(MlirDialectRegistry registry);
+MLIR_CAPI_EXPORTED void syncopateRegisterDialects(MlirDialectRegistry registry);
 
 /// Registers every pass and pipeline that syncopate-opt knows. Later calls do
 /// nothing.
@@ -46,9 +45,9 @@ MLIR_CAPI_EXPORTED MlirTypeID syncopateChunkBufferTypeGetTypeID(void);
 
 /// Emits a diagnostic at `location` and returns a null type if the parameters
 /// are invalid. Dynamic dimensions are mlirShapedTypeGetDynamicSize().
-MLIR_CAPI_EXPORTED MlirType syncopateChunkBufferTypeGetChecked(
-    MlirLocation location, intptr_t rank, const int64_t *shape,
-    MlirType elementType);
+MLIR_CAPI_EXPORTED MlirType
+syncopateChunkBufferTypeGetChecked(MlirLocation location, intptr_t rank,
+                                   const int64_t *shape, MlirType elementType);
 MLIR_CAPI_EXPORTED intptr_t syncopateChunkBufferTypeGetRank(MlirType type);
 MLIR_CAPI_EXPORTED int64_t syncopateChunkBufferTypeGetDimSize(MlirType type,
                                                               intptr_t dim);

@@ -34,8 +34,8 @@ static MlirAttribute getTable(const std::vector<std::string> &columns,
     names.push_back(mlirStringRefCreate(column.data(), column.size()));
   CollectDiagnosticsToStringScope diagnostics(context);
   MlirAttribute table = syncopateChunkTableAttrGetChecked(
-      mlirLocationUnknownGet(context), names.size(), names.data(),
-      input.size(), input.data());
+      mlirLocationUnknownGet(context), names.size(), names.data(), input.size(),
+      input.data());
   std::string message = syncopate::python::takeMessage(diagnostics);
   if (mlirAttributeIsNull(table))
     throw nb::value_error(message.c_str());

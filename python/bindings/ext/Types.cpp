@@ -75,7 +75,9 @@ static void bindBufferType(nb::module_ &module) {
           "dimension. Raises ValueError if the verifier refuses it.")
       .def_property_readonly(
           "shape",
-          [](MlirType self) { return nb::tuple(nb::cast(getBufferShape(self))); },
+          [](MlirType self) {
+            return nb::tuple(nb::cast(getBufferShape(self)));
+          },
           "Dimensions; None is a dynamic one.")
       .def_property_readonly("rank", syncopateChunkBufferTypeGetRank,
                              "Number of dimensions.")
