@@ -17,7 +17,8 @@ class Transfer:
 
     Attributes:
       origin: the rank whose input the region is, which a ring forwards.
-      signals: the flags of `dst`, or of `by`, that say that it has arrived.
+      signals: the flags, as (rank, index), that say that it has arrived.
+      waits: names of the flags of `by` that it waits for.
     """
 
     by: int
@@ -27,7 +28,7 @@ class Transfer:
     region: str
     realization: str
     signals: tuple[tuple[int, int], ...]
-    waits: tuple[int, ...]
+    waits: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,16 @@ def _holders(
     return tuple(r for r, regions in enumerate(buffer.inputs) if any(map(overlaps, regions)))
 
 
+def signal_name(program: Any, signal: int) -> str:
+    """A flag in the words of docs/protocol.md: `s3`, `done[1]`, `engine_done`."""
+    layout, world = program.signal_layout, program.world_size
+    for kind in ("ready", "done", "ready1", "credit"):
+        first = getattr(layout, kind)
+        if first <= signal < first + world:
+            return f"{kind}[{signal - first}]"
+    return "engine_done" if signal == layout.engine_done else f"s{signal}"
+
+
 def read_lanes(program: Any) -> list[Lane]:
     """One `Lane` per rank of `program`.
 
@@ -105,7 +116,7 @@ def read_lanes(program: Any) -> list[Lane]:
                 region,
                 Realization(row["realization"]).name.lower(),
                 tuple((s["rank"], s["signal"]) for s in signals),
-                tuple(w["signal"] for w in waits),
+                tuple(signal_name(program, w["signal"]) for w in waits),
             )
             carried[-1].append(transfer)
             for key in transfer.signals:

@@ -109,7 +109,7 @@ def _commands(d: Drawing, lane: Lane, y: float) -> None:
         d.rect(x, top - 12, 5, 27, rank_colour(t.origin), radius=2)
         arrow = f"→ rank {t.dst}" if push else f"← rank {t.src}"
         d.text(x + 13, top, f"{t.region}  {arrow}")
-        after = f"after {', '.join(f's{w}' for w in t.waits)}, " if t.waits else ""
+        after = f"after {', '.join(t.waits)}, " if t.waits else ""
         raises = ", ".join(f"s{s} of rank {r}" for r, s in t.signals)
         d.text(
             x + 13, top + 14, f"{t.realization}, {after}raises {raises or 'nothing'}",
