@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "LoadedProgram", "LocalGroup", "ProcessGroup", "load"]
 
-_HOMES = {"Group": "groups", "LoadedProgram": "loaded", "LocalGroup": "local_group", "ProcessGroup": "process_group"}
+_HOMES = {
+    "Group": "groups",
+    "LoadedProgram": "loaded",
+    "LocalGroup": "local_group",
+    "ProcessGroup": "process_group",
+}
 
 
 def load(program: Program, group: Group) -> LoadedProgram:

@@ -81,7 +81,9 @@ def _library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
-        raise SyncopateError(f"the CUDA driver library libcuda.so.1 cannot be loaded ({error}); running needs an NVIDIA GPU") from None
+        raise SyncopateError(
+            f"the CUDA driver library libcuda.so.1 cannot be loaded ({error}); running needs an NVIDIA GPU"
+        ) from None
 
 
 @functools.cache
@@ -98,7 +100,9 @@ def check(code: int, what: str) -> None:
     if code:
         text = ctypes.c_char_p()
         function("cuGetErrorString")(code, ctypes.byref(text))
-        raise SyncopateError(f"{what} failed: CUDA error {code}, {(text.value or b'unknown').decode()}")
+        raise SyncopateError(
+            f"{what} failed: CUDA error {code}, {(text.value or b'unknown').decode()}"
+        )
 
 
 def call(name: str, *args: Any) -> None:
@@ -151,7 +155,9 @@ def stream_idle(stream: int) -> bool:
     return True
 
 
-def describe_copy(dst: int, src: int, rows: int, row_bytes: int, dst_stride: int, src_stride: int) -> Memcpy2D:
+def describe_copy(
+    dst: int, src: int, rows: int, row_bytes: int, dst_stride: int, src_stride: int
+) -> Memcpy2D:
     """The argument of a 2-d copy between device addresses."""
     copy = Memcpy2D()
     copy.src_type = copy.dst_type = _MEMORY_UNIFIED
@@ -199,5 +205,11 @@ def load_function(cubin: bytes, name: str, shared_bytes: int, device: int) -> tu
 def resident_ctas(entry: int, threads: int, shared_bytes: int, device: int) -> int:
     """How many CTAs of a function the whole GPU can hold at once."""
     per_sm = ctypes.c_int()
-    call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(per_sm), entry, threads, shared_bytes)
+    call(
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        ctypes.byref(per_sm),
+        entry,
+        threads,
+        shared_bytes,
+    )
     return per_sm.value * multiprocessors(device)

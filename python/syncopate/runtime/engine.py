@@ -26,7 +26,13 @@ class Engine:
     """The side stream of one rank and the operations that every call puts on it."""
 
     def __init__(
-        self, ops: Sequence[EngineOp], *, rank: int, epoch_word: int, mirror: int, same_device: Callable[[int], bool]
+        self,
+        ops: Sequence[EngineOp],
+        *,
+        rank: int,
+        epoch_word: int,
+        mirror: int,
+        same_device: Callable[[int], bool],
     ) -> None:
         """Binds the operations.
 
@@ -45,13 +51,17 @@ class Engine:
         self._add("cuMemcpyDtoHAsync_v2", mirror, epoch_word, 4)
         for op in ops:
             if isinstance(op, AwaitWord):
-                self._calls.append(_bind("cuStreamWaitValue32_v2", self.stream, op.address, 1, cuda.WAIT_VALUE_EQ))
+                self._calls.append(
+                    _bind("cuStreamWaitValue32_v2", self.stream, op.address, 1, cuda.WAIT_VALUE_EQ)
+                )
                 self._calls.append(_bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0))
             elif isinstance(op, Copy):
                 if op.rows == 1:
                     self._add("cuMemcpyAsync", op.dst, op.src, op.row_bytes)
                 else:
-                    copy = cuda.describe_copy(op.dst, op.src, op.rows, op.row_bytes, op.dst_stride, op.src_stride)
+                    copy = cuda.describe_copy(
+                        op.dst, op.src, op.rows, op.row_bytes, op.dst_stride, op.src_stride
+                    )
                     self._calls.append(_bind("cuMemcpy2DAsync_v2", copy, self.stream))
             else:
                 self._bind_raise(op, rank, epoch_word, mirror, same_device)
@@ -59,7 +69,9 @@ class Engine:
     def _add(self, name: str, *args: Any) -> None:
         self._calls.append(_bind(name, *args, self.stream))
 
-    def _bind_raise(self, op: Raise, rank: int, epoch_word: int, mirror: int, same_device: Callable[[int], bool]) -> None:
+    def _bind_raise(
+        self, op: Raise, rank: int, epoch_word: int, mirror: int, same_device: Callable[[int], bool]
+    ) -> None:
         if op.kind is SignalKind.EPOCH and op.rank != rank and not same_device(op.rank):
             self._add("cuMemcpyAsync", op.address, epoch_word, 4)
         else:

@@ -74,8 +74,12 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
         for signal in signals[row["signal_begin"] : row["signal_end"]]:
             kind = SignalKind(signal["kind"])
             if kind is SignalKind.ADD_ONE:
-                raise InternalError(f"rank {rank}, command {index}: a copy engine cannot add to flag {signal['signal']}")
-            ops.append(Raise(addresses.flag(signal["rank"], signal["signal"]), signal["rank"], kind))
+                raise InternalError(
+                    f"rank {rank}, command {index}: a copy engine cannot add to flag {signal['signal']}"
+                )
+            ops.append(
+                Raise(addresses.flag(signal["rank"], signal["signal"]), signal["rank"], kind)
+            )
     if ops:
         ops.append(Raise(addresses.flag(rank, layout.engine_done), rank, SignalKind.EPOCH))
     return tuple(ops)

@@ -29,7 +29,9 @@ def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout |
     """
     if not record[FaultWord.SET]:
         return None
-    rank, signal, epoch = (int(record[word]) for word in (FaultWord.RANK, FaultWord.SIGNAL, FaultWord.EPOCH))
+    rank, signal, epoch = (
+        int(record[word]) for word in (FaultWord.RANK, FaultWord.SIGNAL, FaultWord.EPOCH)
+    )
     wanted, seen = int(record[FaultWord.WANTED]), int(record[FaultWord.SEEN])
     place = int(record[FaultWord.WHERE])
     waiter = _PLACES[FaultPlace(place)] if place in _PLACES else "something"
@@ -39,7 +41,9 @@ def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout |
         f"(flag {signal}: wanted {wanted}, saw {seen}); check that every rank makes this call, in the same order among programs, "
         f"and that no rank failed before it; load the program again to go on"
     )
-    return DeviceWaitTimeout(message, rank=rank, signal=signal, wanted=wanted, seen=seen, epoch=epoch)
+    return DeviceWaitTimeout(
+        message, rank=rank, signal=signal, wanted=wanted, seen=seen, epoch=epoch
+    )
 
 
 def describe_signal(program: Program, rank: int, signal: int) -> str:

@@ -29,6 +29,13 @@ def guard(context, begin, end):
 @functools.cache
 def compile_guard(capability: int) -> KernelImage:
     """Compiles the kernel for a compute capability such as 90. Needs no GPU."""
-    source = ASTSource(fn=guard, signature={"context": "*i64", "begin": "i32", "end": "i32"}, constexprs={}, attrs={})
-    compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 1})
+    source = ASTSource(
+        fn=guard,
+        signature={"context": "*i64", "begin": "i32", "end": "i32"},
+        constexprs={},
+        attrs={},
+    )
+    compiled = triton.compile(
+        source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 1}
+    )
     return KernelImage.from_triton(compiled)

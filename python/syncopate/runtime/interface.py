@@ -216,7 +216,9 @@ class KernelImage:
     profile_scratch_bytes: int = 0
 
     @staticmethod
-    def from_triton(compiled: Any, arguments: Sequence[tuple[str, str]] | None = None) -> KernelImage:
+    def from_triton(
+        compiled: Any, arguments: Sequence[tuple[str, str]] | None = None
+    ) -> KernelImage:
         """Takes what a launch needs out of a Triton `CompiledKernel`.
 
         Args:
@@ -226,11 +228,16 @@ class KernelImage:
         """
         meta = compiled.metadata
         if getattr(meta, "num_ctas", 1) != 1:
-            raise ValueError(f"a kernel with num_ctas={meta.num_ctas} (a cluster) cannot be launched; compile it with num_ctas=1")
+            raise ValueError(
+                f"a kernel with num_ctas={meta.num_ctas} (a cluster) cannot be launched; compile it with num_ctas=1"
+            )
         if arguments is None:
             names = getattr(getattr(compiled.src, "fn", None), "arg_names", None)
             signature = compiled.src.signature
-            arguments = [(k if isinstance(k, str) or names is None else names[k], v) for k, v in signature.items()]
+            arguments = [
+                (k if isinstance(k, str) or names is None else names[k], v)
+                for k, v in signature.items()
+            ]
         layouts = tuple(
             DescriptorLayout(
                 int(m["swizzle"]),

@@ -72,11 +72,15 @@ class ArgumentBlock:
                 size = struct.calcsize(code)
                 self._places[name] = (place(size, size), code)
         if layouts:
-            raise InternalError(f"kernel {image.name} has {len(layouts)} descriptor layouts too many")
+            raise InternalError(
+                f"kernel {image.name} has {len(layouts)} descriptor layouts too many"
+            )
         self._global_scratch, self._profile_scratch = place(8, 8), place(8, 8)
         self._memory = ctypes.create_string_buffer(cursor + _TENSOR_MAP_ALIGNMENT)
         self._base = align(ctypes.addressof(self._memory), _TENSOR_MAP_ALIGNMENT)
-        self.pointers = (ctypes.c_void_p * len(offsets))(*(self._base + offset for offset in offsets))
+        self.pointers = (ctypes.c_void_p * len(offsets))(
+            *(self._base + offset for offset in offsets)
+        )
         ctypes.memset(self._base, 0, cursor)
 
     def set_scalar(self, name: str, value: int | float) -> None:
@@ -85,13 +89,17 @@ class ArgumentBlock:
         packed = struct.pack(code, value)
         ctypes.memmove(self._base + offset, packed, len(packed))
 
-    def descriptor_setter(self, name: str, padding: str) -> Callable[[int, Sequence[int], Sequence[int]], bytes]:
+    def descriptor_setter(
+        self, name: str, padding: str
+    ) -> Callable[[int, Sequence[int], Sequence[int]], bytes]:
         """A function that encodes a descriptor argument (address, shape, strides in elements) into the bytes that `set_bytes` takes."""
         layout = self._descriptors[name]
 
         def encode(address: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
             if strides[-1] != 1:
-                raise SyncopateError(f"argument {name}: expects a last stride of 1 for TMA, but got {strides[-1]}; pass it contiguous")
+                raise SyncopateError(
+                    f"argument {name}: expects a last stride of 1 for TMA, but got {strides[-1]}; pass it contiguous"
+                )
             data = bytearray(encode_tensor_map(name, layout, address, shape, strides, padding))
             for size, values in ((4, shape), (8, strides)):
                 for value in values:
@@ -107,7 +115,10 @@ class ArgumentBlock:
 
     def set_scratch(self, global_scratch: int, profile_scratch: int) -> None:
         """Sets the two pointers that Triton adds to every kernel."""
-        for offset, address in ((self._global_scratch, global_scratch), (self._profile_scratch, profile_scratch)):
+        for offset, address in (
+            (self._global_scratch, global_scratch),
+            (self._profile_scratch, profile_scratch),
+        ):
             ctypes.memmove(self._base + offset, struct.pack("Q", address), 8)
 
 
@@ -117,9 +128,13 @@ class KernelLauncher:
     def __init__(self, image: KernelImage, device: int, grid: tuple[int, int, int]) -> None:
         self.image = image
         self.arguments = ArgumentBlock(image)
-        self._module, self._function = cuda.load_function(image.cubin, image.name, image.shared_bytes, device)
+        self._module, self._function = cuda.load_function(
+            image.cubin, image.name, image.shared_bytes, device
+        )
         self._grid = grid
-        self.resident_ctas = cuda.resident_ctas(self._function, 32 * image.num_warps, image.shared_bytes, device)
+        self.resident_ctas = cuda.resident_ctas(
+            self._function, 32 * image.num_warps, image.shared_bytes, device
+        )
         self._launch = cuda.function("cuLaunchKernel")
         self._fixed = (self._function, *grid, 32 * image.num_warps, 1, 1, image.shared_bytes)
 
@@ -137,7 +152,12 @@ class KernelLauncher:
 
 
 def encode_tensor_map(
-    name: str, layout: DescriptorLayout, address: int, shape: Sequence[int], strides: Sequence[int], padding: str
+    name: str,
+    layout: DescriptorLayout,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    padding: str,
 ) -> bytes:
     """Encodes a tiled CUtensorMap (128 bytes).
 
@@ -179,11 +199,16 @@ def encode_tensor_map(
         _L2_PROMOTION_128B,
         _NAN_FILL if padding == "nan" else 0,
     )
-    cuda.check(code, f"argument {name}: encoding a TMA descriptor of shape {list(shape)}, strides {list(strides)}, box {layout.block_size}")
+    cuda.check(
+        code,
+        f"argument {name}: encoding a TMA descriptor of shape {list(shape)}, strides {list(strides)}, box {layout.block_size}",
+    )
     return ctypes.string_at(target, TENSOR_MAP_BYTES)
 
 
 def _scalar_code(name: str, kind: str) -> str:
     if kind not in _SCALARS:
-        raise SyncopateError(f"kernel argument {name}: a scalar of type {kind} cannot be passed; use one of {', '.join(_SCALARS)}")
+        raise SyncopateError(
+            f"kernel argument {name}: a scalar of type {kind} cannot be passed; use one of {', '.join(_SCALARS)}"
+        )
     return _SCALARS[kind]

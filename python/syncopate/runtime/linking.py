@@ -73,7 +73,9 @@ def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
     realization = commands.column("realization")
     engine = realization == Realization.COPY_ENGINE
     if bool((realization == Realization.NCCL).any()):
-        raise InternalError("a table holds a command with realization nccl, which the runtime does not issue")
+        raise InternalError(
+            "a table holds a command with realization nccl, which the runtime does not issue"
+        )
     return np.flatnonzero(~engine), np.flatnonzero(engine)
 
 
@@ -86,11 +88,17 @@ def layout_tables(tables: Mapping[str, Table], guards: int) -> TableLayout:
     signals_at = layout.align(waits_at + 4 * layout.WAIT_WORDS * (waits + guards))
     commands_at = layout.align(signals_at + 8 * layout.SIGNAL_WORDS * len(tables["signals"].values))
     end = layout.align(commands_at + 8 * layout.COMMAND_WORDS * len(device))
-    return TableLayout(tiles_at, waits_at, signals_at, commands_at, end, len(device), (waits, waits + guards))
+    return TableLayout(
+        tiles_at, waits_at, signals_at, commands_at, end, len(device), (waits, waits + guards)
+    )
 
 
 def link_rank(
-    program: Program, rank: int, addresses: Addresses, own: RankAddresses, guards: Sequence[int] = ()
+    program: Program,
+    rank: int,
+    addresses: Addresses,
+    own: RankAddresses,
+    guards: Sequence[int] = (),
 ) -> npt.NDArray[np.uint8]:
     """Builds the upload of one rank.
 
@@ -148,8 +156,12 @@ def link_rank(
         ContextWord.COMMANDS: own.upload + where.commands,
         ContextWord.NUM_COMMANDS: where.num_commands,
         ContextWord.OPEN: layout.pack_range(calls["open_begin"], calls["open_end"]),
-        ContextWord.CLOSE_WAIT: layout.pack_range(calls["close_wait_begin"], calls["close_wait_end"]),
-        ContextWord.CLOSE_SIGNAL: layout.pack_range(calls["close_signal_begin"], calls["close_signal_end"]),
+        ContextWord.CLOSE_WAIT: layout.pack_range(
+            calls["close_wait_begin"], calls["close_wait_end"]
+        ),
+        ContextWord.CLOSE_SIGNAL: layout.pack_range(
+            calls["close_signal_begin"], calls["close_signal_end"]
+        ),
         ContextWord.FAULT: own.fault,
         ContextWord.TIMEOUT_NS: program.timeout_ns,
         ContextWord.RANK: rank,
@@ -184,7 +196,16 @@ def _pack_commands(commands: Table, addresses: Addresses) -> Int64Array:
     packed = np.zeros((len(device), layout.COMMAND_WORDS), np.int64)
     packed[:, 0] = base[column("src_rank"), column("src_buffer")] + column("src_offset")
     packed[:, 1] = base[column("dst_rank"), column("dst_buffer")] + column("dst_offset")
-    names = ("rows", "row_bytes", "src_stride", "dst_stride", "wait_begin", "wait_end", "signal_begin", "signal_end")
+    names = (
+        "rows",
+        "row_bytes",
+        "src_stride",
+        "dst_stride",
+        "wait_begin",
+        "wait_end",
+        "signal_begin",
+        "signal_end",
+    )
     for i, name in enumerate(names, start=2):
         packed[:, i] = column(name)
     if "parts" in commands.columns:
@@ -201,7 +222,9 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         bad = np.flatnonzero((values < 0) | (values >= limit))
         if bad.size:
             value = values[bad[0]]
-            raise InternalError(f"rank {rank}, table {table}, row {bad[0]}: expects {column} to be in [0, {limit}), but got {value}")
+            raise InternalError(
+                f"rank {rank}, table {table}, row {bad[0]}: expects {column} to be in [0, {limit}), but got {value}"
+            )
 
     def ranges(table: str, begin: str, end: str, limit: int) -> None:
         first, last = tables[table].column(begin), tables[table].column(end)
@@ -225,7 +248,9 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         ranges(table, "wait_begin", "wait_end", num_waits)
     ranges("commands", "signal_begin", "signal_end", num_signals)
     if len(tables["calls"].values) != 1:
-        raise InternalError(f"rank {rank}: expects one row in table calls, but got {len(tables['calls'].values)}")
+        raise InternalError(
+            f"rank {rank}: expects one row in table calls, but got {len(tables['calls'].values)}"
+        )
     ranges("calls", "open_begin", "open_end", num_signals)
     ranges("calls", "close_wait_begin", "close_wait_end", num_waits)
     ranges("calls", "close_signal_begin", "close_signal_end", num_signals)

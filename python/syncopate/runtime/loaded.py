@@ -90,7 +90,9 @@ class LoadedProgram:
         state = self._only
         stream = torch._C._cuda_getCurrentRawStream(self._device)
         if torch._C._cuda_getDevice() != self._device:
-            raise SyncopateError(f"the current device is not cuda:{self._device}, which the program was loaded on; set it before the call")
+            raise SyncopateError(
+                f"the current device is not cuda:{self._device}, which the program was loaded on; set it before the call"
+            )
         state.prepare(tensors)
         state.stage(stream)
         if state.engine is None:
@@ -106,7 +108,12 @@ class LoadedProgram:
         """Enqueues step by step over all ranks: each step only waits for earlier ones, so that streams may share a hardware queue."""
         states = list(self._ranks.values())
         for position, state in enumerate(states):
-            state.prepare({name: self._pick(name, value, position, state.rank) for name, value in tensors.items()})
+            state.prepare(
+                {
+                    name: self._pick(name, value, position, state.rank)
+                    for name, value in tensors.items()
+                }
+            )
         caller = torch._C._cuda_getCurrentRawStream(self._device)
         with torch.cuda.device(self._device):
             capturing = cuda.is_capturing(caller)
@@ -130,7 +137,9 @@ class LoadedProgram:
             return value.get(rank)
         if isinstance(value, (list, tuple)) and len(value) == len(self._ranks):
             return value[position]
-        raise SyncopateError(f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, but got {value!r:.80}")
+        raise SyncopateError(
+            f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, but got {value!r:.80}"
+        )
 
     def input(self, name: str, rank: int | None = None) -> torch.Tensor:
         """The region of a symmetric buffer that a rank holds when a call starts, to be written in place of passing a plain tensor.
@@ -143,7 +152,9 @@ class LoadedProgram:
         """
         state = self._state(rank)
         if name not in state.inputs:
-            raise SyncopateError(f"{name}: not an input buffer with a single region on rank {state.rank}; there are {list(state.inputs)}")
+            raise SyncopateError(
+                f"{name}: not an input buffer with a single region on rank {state.rank}; there are {list(state.inputs)}"
+            )
         return state.inputs[name]
 
     def buffer(self, name: str, rank: int | None = None) -> torch.Tensor:
@@ -151,14 +162,18 @@ class LoadedProgram:
         state = self._state(rank)
         names = [spec.name for spec in self.program.buffers]
         if name not in names:
-            raise SyncopateError(f"{name}: not a buffer of program {self.program.name}; there are {names}")
+            raise SyncopateError(
+                f"{name}: not a buffer of program {self.program.name}; there are {names}"
+            )
         return state.buffer(name)[1]
 
     def _state(self, rank: int | None) -> RankState:
         if rank is None and len(self._ranks) == 1:
             return next(iter(self._ranks.values()))
         if rank not in self._ranks:
-            raise SyncopateError(f"rank: expects one of the local ranks {list(self._ranks)}, but got {rank}")
+            raise SyncopateError(
+                f"rank: expects one of the local ranks {list(self._ranks)}, but got {rank}"
+            )
         return self._ranks[rank]
 
     def acquire(self) -> None:

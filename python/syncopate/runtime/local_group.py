@@ -45,7 +45,9 @@ class LocalGroup:
             self._streams = [cuda.create_stream() for _ in range(world_size)]
         self._free_sms = free_sms
         if self.ctas_per_rank(self._device) < 1:
-            raise SyncopateError(f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer ranks")
+            raise SyncopateError(
+                f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer ranks"
+            )
 
     @property
     def world_size(self) -> int:
@@ -76,7 +78,10 @@ class LocalGroup:
     def allocate(self, nbytes: int) -> SymmetricAllocation:
         """Plain device buffers, one for each rank."""
         tensors = {
-            rank: torch.zeros(nbytes + 1024, dtype=torch.uint8, device=torch.device("cuda", self._device)) for rank in self.local_ranks
+            rank: torch.zeros(
+                nbytes + 1024, dtype=torch.uint8, device=torch.device("cuda", self._device)
+            )
+            for rank in self.local_ranks
         }
         # torch aligns to 512 bytes; a symmetric allocation starts on a page.
         addresses = tuple(-(-tensors[rank].data_ptr() // 1024) * 1024 for rank in self.local_ranks)

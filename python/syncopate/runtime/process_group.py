@@ -26,7 +26,9 @@ class ProcessGroup:
             SyncopateError: torch.distributed is not initialized, or there is no GPU.
         """
         if not dist.is_initialized():
-            raise SyncopateError("torch.distributed is not initialized; call torch.distributed.init_process_group('nccl') first")
+            raise SyncopateError(
+                "torch.distributed is not initialized; call torch.distributed.init_process_group('nccl') first"
+            )
         if not torch.cuda.is_available():
             raise SyncopateError("torch sees no GPU; running a program needs one GPU per rank")
         self._group = group if group is not None else dist.group.WORLD
@@ -67,18 +69,25 @@ class ProcessGroup:
 
     def allocate(self, nbytes: int) -> SymmetricAllocation:
         """Zeroed symmetric memory; a rendezvous of all ranks."""
-        tensor = symm_mem.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", self._device))
+        tensor = symm_mem.empty(
+            nbytes, dtype=torch.uint8, device=torch.device("cuda", self._device)
+        )
         handle = symm_mem.rendezvous(tensor, group=self._group)
         tensor.zero_()
         # A tensor may start behind the base of its block, by a different distance on every rank.
         inset = tensor.data_ptr() - int(handle.buffer_ptrs[self._rank])
         insets: list[int] = [0] * self._world_size
         dist.all_gather_object(insets, inset, group=self._group)
-        addresses = tuple(int(base) + more for base, more in zip(handle.buffer_ptrs, insets, strict=True))
+        addresses = tuple(
+            int(base) + more for base, more in zip(handle.buffer_ptrs, insets, strict=True)
+        )
         return SymmetricAllocation(addresses, {self._rank: tensor}, handle)
 
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""
         torch.cuda.synchronize(self._device)
-        dist.barrier(self._group, device_ids=[self._device] if dist.get_backend(self._group) == "nccl" else None)
+        dist.barrier(
+            self._group,
+            device_ids=[self._device] if dist.get_backend(self._group) == "nccl" else None,
+        )
         torch.cuda.synchronize(self._device)

@@ -16,17 +16,35 @@ from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.guard import compile_guard
 from syncopate.runtime.interface import BufferParam, BufferSpec, Program, ScalarParam, TensorParam
 from syncopate.runtime.launch import KernelLauncher
-from syncopate.runtime.linking import Addresses, RankAddresses, initial_flags, initial_state, layout_tables, link_rank, readers
+from syncopate.runtime.linking import (
+    Addresses,
+    RankAddresses,
+    initial_flags,
+    initial_state,
+    layout_tables,
+    link_rank,
+    readers,
+)
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.tensors import TensorArgument, check_tensor, input_view, whole_view
 
-_PINNED_BYTES = 8 * layout.FAULT_WORDS + 64  # the fault record; then the mirror of the epoch and the constant 1
+_PINNED_BYTES = (
+    8 * layout.FAULT_WORDS + 64
+)  # the fault record; then the mirror of the epoch and the constant 1
 
 
 class RankState:
     """Tables, state words, fault record, side stream and launchers of one local rank."""
 
-    def __init__(self, program: Program, group: Group, rank: int, memory: SymmetricAllocation, plan: MemoryPlan, addresses: Addresses) -> None:
+    def __init__(
+        self,
+        program: Program,
+        group: Group,
+        rank: int,
+        memory: SymmetricAllocation,
+        plan: MemoryPlan,
+        addresses: Addresses,
+    ) -> None:
         self.rank = rank
         self.device = group.device(rank)
         self.own_stream = group.stream(rank)
@@ -38,10 +56,13 @@ class RankState:
         flags = torch.from_numpy(initial_flags(program.signal_layout, program.world_size))
         self._memory[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
         self._buffers = {
-            spec.name: (spec, self._memory[at : at + spec.nbytes]) for spec, at in zip(program.buffers, plan.buffers, strict=True)
+            spec.name: (spec, self._memory[at : at + spec.nbytes])
+            for spec, at in zip(program.buffers, plan.buffers, strict=True)
         }
         self.inputs: dict[str, torch.Tensor] = {
-            spec.name: input_view(spec, data, rank) for spec, data in self._buffers.values() if len(spec.inputs[rank]) == 1
+            spec.name: input_view(spec, data, rank)
+            for spec, data in self._buffers.values()
+            if len(spec.inputs[rank]) == 1
         }
 
         self._pinned = torch.zeros(_PINNED_BYTES, dtype=torch.uint8, pin_memory=True)
@@ -50,9 +71,13 @@ class RankState:
         guards = readers(program, rank)
         where = layout_tables(tables, len(guards))
         self._state = torch.from_numpy(initial_state(where.num_commands)).to(device)
-        self._upload = torch.empty(where.nbytes + layout.ALIGNMENT, dtype=torch.uint8, device=device)
+        self._upload = torch.empty(
+            where.nbytes + layout.ALIGNMENT, dtype=torch.uint8, device=device
+        )
         base = layout.align(self._upload.data_ptr())
-        packed = link_rank(program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base), guards)
+        packed = link_rank(
+            program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base), guards
+        )
         at = base - self._upload.data_ptr()
         self._upload[at : at + where.nbytes].copy_(torch.from_numpy(packed))
 
@@ -64,7 +89,11 @@ class RankState:
         if guards:
             major, minor = torch.cuda.get_device_capability(self.device)
             self._guard = KernelLauncher(compile_guard(10 * major + minor), self.device, (1, 1, 1))
-            for name, value in (("context", base), ("begin", where.guard[0]), ("end", where.guard[1])):
+            for name, value in (
+                ("context", base),
+                ("begin", where.guard[0]),
+                ("end", where.guard[1]),
+            ):
                 self._guard.arguments.set_scalar(name, value)
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
@@ -101,7 +130,9 @@ class RankState:
             if kind == "constexpr":
                 continue
             if name not in named:
-                raise InternalError(f"kernel {program.image.name} has a parameter {name} that program {program.name} does not bind")
+                raise InternalError(
+                    f"kernel {program.image.name} has a parameter {name} that program {program.name} does not bind"
+                )
             param = named[name]
             if isinstance(param, ScalarParam):
                 arguments.set_scalar(name, param.value)
@@ -112,7 +143,10 @@ class RankState:
         if program.image.global_scratch_bytes or program.image.profile_scratch_bytes:
             ctas = program.grid[0] * program.grid[1] * program.grid[2]
             sizes = (program.image.global_scratch_bytes, program.image.profile_scratch_bytes)
-            self._scratch = [torch.empty(max(1, ctas * size), dtype=torch.uint8, device=f"cuda:{self.device}") for size in sizes]
+            self._scratch = [
+                torch.empty(max(1, ctas * size), dtype=torch.uint8, device=f"cuda:{self.device}")
+                for size in sizes
+            ]
             arguments.set_scratch(self._scratch[0].data_ptr(), self._scratch[1].data_ptr())
         return tensors
 
@@ -121,7 +155,12 @@ class RankState:
         spec, data = self._buffers[param.buffer]
         if param.descriptor:
             strides = whole_view(spec, data).stride()
-            arguments.set_bytes(param.name, arguments.descriptor_setter(param.name, param.padding)(address, spec.shape, strides))
+            arguments.set_bytes(
+                param.name,
+                arguments.descriptor_setter(param.name, param.padding)(
+                    address, spec.shape, strides
+                ),
+            )
         else:
             arguments.set_scalar(param.name, address)
 
@@ -138,7 +177,9 @@ class RankState:
         self._outputs.clear()
         for name, view in self.inputs.items():
             given = tensors.get(name)
-            if given is None or (isinstance(given, torch.Tensor) and given.data_ptr() == view.data_ptr()):
+            if given is None or (
+                isinstance(given, torch.Tensor) and given.data_ptr() == view.data_ptr()
+            ):
                 continue
             check_tensor(name, given, view.shape, self._buffers[name][0].dtype, self.device)
             self._staged.append((view, given))
@@ -146,17 +187,24 @@ class RankState:
             tensor = tensors.get(name)
             if tensor is None:
                 if not argument.param.output:
-                    raise SyncopateError(f"{name}: missing; the program takes {self._describe_arguments()}")
+                    raise SyncopateError(
+                        f"{name}: missing; the program takes {self._describe_arguments()}"
+                    )
                 tensor = argument.new_output()
             argument.set(tensor)
             if argument.param.output:
                 self._outputs.append(tensor)
         for name in tensors:
             if name not in self._tensors and name not in self.inputs:
-                raise SyncopateError(f"{name}: not an argument; the program takes {self._describe_arguments()}")
+                raise SyncopateError(
+                    f"{name}: not an argument; the program takes {self._describe_arguments()}"
+                )
 
     def _describe_arguments(self) -> str:
-        names = [*self.inputs, *(n + " (output)" if a.param.output else n for n, a in self._tensors.items())]
+        names = [
+            *self.inputs,
+            *(n + " (output)" if a.param.output else n for n, a in self._tensors.items()),
+        ]
         return ", ".join(names)
 
     def acquire(self, stream: int) -> None:
@@ -170,7 +218,11 @@ class RankState:
             self.engine.fork(stream)
         self.acquire(stream)
         if self._staged:
-            with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device)) if self.own_stream else _NO_CONTEXT:
+            with (
+                torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device))
+                if self.own_stream
+                else _NO_CONTEXT
+            ):
                 for view, given in self._staged:
                     view.copy_(given, non_blocking=True)
         if self.engine is not None and not self._fork_early:

@@ -45,7 +45,9 @@ def release_streams(streams: Sequence[int], words: Sequence[int], rescue_stream:
             cuda.check(write(rescue_stream, word, 1, 0), "cuStreamWriteValue32")
         time.sleep(0.001)
         if time.monotonic() > deadline:
-            raise SyncopateError(f"a side stream did not become idle within {_LIMIT_S:g} s after a fault; end the process")
+            raise SyncopateError(
+                f"a side stream did not become idle within {_LIMIT_S:g} s after a fault; end the process"
+            )
 
 
 class Watchdog:
@@ -61,7 +63,9 @@ class Watchdog:
         with self._lock:
             self._programs.add(program)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="syncopate-watchdog", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run, name="syncopate-watchdog", daemon=True
+                )
                 self._thread.start()
 
     def forget(self, program: Rescuable) -> None:

@@ -32,7 +32,9 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def check_tensor(name: str, tensor: Any, shape: Sequence[int], dtype: str, device: int) -> torch.Tensor:
+def check_tensor(
+    name: str, tensor: Any, shape: Sequence[int], dtype: str, device: int
+) -> torch.Tensor:
     """Returns the tensor if it is a CUDA tensor of that shape, dtype and device.
 
     Raises:
@@ -41,11 +43,17 @@ def check_tensor(name: str, tensor: Any, shape: Sequence[int], dtype: str, devic
     if not isinstance(tensor, torch.Tensor):
         raise SyncopateError(f"{name}: expects a torch tensor, but got {type(tensor).__name__}")
     if tuple(tensor.shape) != tuple(shape):
-        raise SyncopateError(f"{name}: expects shape {list(shape)}, but got {list(tensor.shape)}; compile the program for this shape")
+        raise SyncopateError(
+            f"{name}: expects shape {list(shape)}, but got {list(tensor.shape)}; compile the program for this shape"
+        )
     if tensor.dtype != TORCH_DTYPES[dtype]:
-        raise SyncopateError(f"{name}: expects dtype {TORCH_DTYPES[dtype]}, but got {tensor.dtype}; convert it or compile for it")
+        raise SyncopateError(
+            f"{name}: expects dtype {TORCH_DTYPES[dtype]}, but got {tensor.dtype}; convert it or compile for it"
+        )
     if not tensor.is_cuda or tensor.device.index != device:
-        raise SyncopateError(f"{name}: expects a tensor on cuda:{device}, but got one on {tensor.device}; move it there")
+        raise SyncopateError(
+            f"{name}: expects a tensor on cuda:{device}, but got one on {tensor.device}; move it there"
+        )
     return tensor
 
 
@@ -84,18 +92,28 @@ class TensorArgument:
         """An uninitialized tensor for this parameter."""
         param = self.param
         strides = param.strides or row_major(param.shape)
-        return torch.empty_strided(param.shape, strides, dtype=TORCH_DTYPES[param.dtype], device=torch.device("cuda", self._device))
+        return torch.empty_strided(
+            param.shape,
+            strides,
+            dtype=TORCH_DTYPES[param.dtype],
+            device=torch.device("cuda", self._device),
+        )
 
     def _check_and_encode(self, tensor: Any) -> bytes:
         param = self.param
         check_tensor(param.tensor, tensor, param.shape, param.dtype, self._device)
         wanted = param.strides or row_major(param.shape)
-        if any(size > 1 and have != want for size, have, want in zip(param.shape, tensor.stride(), wanted, strict=True)):
+        if any(
+            size > 1 and have != want
+            for size, have, want in zip(param.shape, tensor.stride(), wanted, strict=True)
+        ):
             raise SyncopateError(
                 f"{param.tensor}: expects strides {list(wanted)}, but got {list(tensor.stride())}; pass it in that layout, or compile for this one"
             )
         if tensor.data_ptr() % 16:
-            raise SyncopateError(f"{param.tensor}: expects an address that is a multiple of 16, but got {tensor.data_ptr():#x}; copy it")
+            raise SyncopateError(
+                f"{param.tensor}: expects an address that is a multiple of 16, but got {tensor.data_ptr():#x}; copy it"
+            )
         if self._encode is not None:
             return self._encode(tensor.data_ptr(), param.shape, wanted)
         return tensor.data_ptr().to_bytes(8, "little")
@@ -114,14 +132,20 @@ def input_view(buffer: BufferSpec, memory: torch.Tensor, rank: int) -> torch.Ten
     """
     regions = buffer.inputs[rank]
     if len(regions) != 1:
-        raise SyncopateError(f"buffer {buffer.name} has {len(regions)} input regions on rank {rank}; only a single one can be passed as a tensor")
+        raise SyncopateError(
+            f"buffer {buffer.name} has {len(regions)} input regions on rank {rank}; only a single one can be passed as a tensor"
+        )
     whole = whole_view(buffer, memory)
-    index = tuple(slice(o, o + s) for o, s in zip(regions[0].offsets, regions[0].sizes, strict=True))
+    index = tuple(
+        slice(o, o + s) for o, s in zip(regions[0].offsets, regions[0].sizes, strict=True)
+    )
     return whole[index]
 
 
 def whole_view(buffer: BufferSpec, memory: torch.Tensor) -> torch.Tensor:
     """A rank's whole instance of a symmetric buffer as a tensor of its type."""
     if memory.numel() < buffer.nbytes:
-        raise InternalError(f"buffer {buffer.name} has {buffer.nbytes} bytes, but {memory.numel()} were allocated")
+        raise InternalError(
+            f"buffer {buffer.name} has {buffer.nbytes} bytes, but {memory.numel()} were allocated"
+        )
     return memory[: buffer.nbytes].view(TORCH_DTYPES[buffer.dtype]).view(buffer.shape)

@@ -1,0 +1,134 @@
+"""The argument block of a launch, and what a kernel image takes out of Triton; without a GPU."""
+
+import ctypes
+import struct
+import subprocess
+import sys
+import types
+
+import pytest
+
+from syncopate.errors import SyncopateError
+from syncopate.runtime import launch, layout
+from syncopate.runtime.interface import DescriptorLayout, KernelImage
+
+LAYOUT = DescriptorLayout(swizzle=3, elem_size=2, elem_type=10, block_size=(64, 64))
+
+
+def image(*arguments, descriptors=()):
+    return KernelImage("k", b"", arguments, num_warps=4, shared_bytes=0, descriptors=descriptors)
+
+
+def read(block, index, nbytes):
+    return ctypes.string_at(block.pointers[index], nbytes)
+
+
+def test_scalars_and_pointers_have_their_places():
+    block = launch.ArgumentBlock(
+        image(("context", "*i64"), ("n", "i32"), ("BLOCK", "constexpr"), ("big", "i64"))
+    )
+    # Two scratch pointers follow the declared arguments.
+    assert len(block.pointers) == 5
+    block.set_scalar("context", 0xDEAD_BEEF_0000)
+    block.set_scalar("n", -3)
+    block.set_scalar("big", 1 << 40)
+    block.set_scratch(16, 32)
+    assert read(block, 0, 8) == struct.pack("Q", 0xDEAD_BEEF_0000)
+    assert read(block, 1, 4) == struct.pack("i", -3)
+    assert read(block, 2, 8) == struct.pack("q", 1 << 40)
+    assert read(block, 3, 8) + read(block, 4, 8) == struct.pack("QQ", 16, 32)
+
+
+def test_descriptor_expands_to_map_shape_and_strides(monkeypatch):
+    seen = []
+
+    def encode(*arguments):
+        seen.append(arguments)
+        return bytes(range(128))
+
+    monkeypatch.setattr(launch, "encode_tensor_map", encode)
+    block = launch.ArgumentBlock(
+        image(("n", "i32"), ("a", "tensordesc<bf16[64, 64]>"), descriptors=(LAYOUT,))
+    )
+    assert len(block.pointers) == 1 + 5 + 2
+    block.set_bytes("a", block.descriptor_setter("a", "zero")(4096, (100, 72), (80, 1)))
+    assert block.pointers[1] % 64 == 0
+    assert read(block, 1, 128) == bytes(range(128))
+    assert [struct.unpack("i", read(block, i, 4))[0] for i in (2, 3)] == [100, 72]
+    assert [struct.unpack("q", read(block, i, 8))[0] for i in (4, 5)] == [80, 1]
+    assert seen == [("a", LAYOUT, 4096, (100, 72), (80, 1), "zero")]
+
+
+def test_unaligned_rows_are_refused_before_the_driver():
+    with pytest.raises(SyncopateError, match="argument a: TMA needs .* multiples of 16 bytes"):
+        launch.encode_tensor_map("a", LAYOUT, 4096, (100, 75), (75, 1), "zero")
+
+
+def test_descriptor_without_tma_is_refused():
+    with pytest.raises(SyncopateError, match="descriptor a without TMA"):
+        launch.ArgumentBlock(image(("a", "tensordesc<bf16[64, 64]>")))
+
+
+def test_unknown_scalar_type_is_refused():
+    with pytest.raises(SyncopateError, match="kernel argument x: a scalar of type bf16"):
+        launch.ArgumentBlock(image(("x", "bf16")))
+
+
+def test_image_from_triton():
+    meta = types.SimpleNamespace(
+        name="k",
+        num_warps=12,
+        shared=1024,
+        num_ctas=1,
+        global_scratch_size=0,
+        global_scratch_align=1,
+        profile_scratch_size=0,
+        tensordesc_meta=[
+            {"swizzle": 3, "elem_size": 2, "elem_type": 10, "block_size": [64, 64], "fp4_padded": 0}
+        ],
+    )
+    source = types.SimpleNamespace(signature={"c": "*i64", "a": "tensordesc<bf16[64, 64]>"})
+    compiled = types.SimpleNamespace(metadata=meta, asm={"cubin": b"code"}, src=source)
+    made = KernelImage.from_triton(compiled)
+    assert made.arguments == (("c", "*i64"), ("a", "tensordesc<bf16[64, 64]>"))
+    assert made.descriptors == (LAYOUT,)
+    assert (made.num_warps, made.shared_bytes, made.cubin) == (12, 1024, b"code")
+    meta.num_ctas = 2
+    with pytest.raises(ValueError, match="num_ctas=2"):
+        KernelImage.from_triton(compiled)
+
+
+def test_guard_kernel_compiles_without_a_gpu():
+    pytest.importorskip("triton")
+    from syncopate.runtime.guard import compile_guard
+
+    made = compile_guard(90)
+    assert made.arguments == (("context", "*i64"), ("begin", "i32"), ("end", "i32"))
+    assert made.num_warps == 1 and made.cubin
+
+
+def test_layout_agrees_with_the_device_library():
+    abi = pytest.importorskip("syncopate.device.abi")
+    for word in layout.ContextWord:
+        assert getattr(abi, word.name).value == word
+    assert abi.CONTEXT_WORDS.value == layout.CONTEXT_WORDS
+    assert abi.TILE_STRIDE.value == layout.TILE_WORDS
+    assert abi.WAIT_STRIDE.value == layout.WAIT_WORDS
+    assert abi.SIGNAL_STRIDE.value == layout.SIGNAL_WORDS
+    assert abi.COMMAND_STRIDE.value == layout.COMMAND_WORDS
+    assert abi.STATE_PARTS.value == layout.STATE_COMMANDS
+    assert abi.STATE_EPOCH.value == layout.STATE_EPOCH
+    assert abi.STATE_ABORTED.value == layout.STATE_ABORTED
+    assert abi.FAULT_SET.value == layout.FaultWord.SET
+    assert abi.FAULT_FLAG.value == layout.FaultWord.SIGNAL
+    assert abi.FAULT_EPOCH.value == layout.FaultWord.EPOCH
+    assert abi.WHERE_CLOSE.value == layout.FaultPlace.CLOSE
+
+
+def test_import_needs_neither_torch_nor_triton():
+    code = (
+        "import sys, syncopate.runtime as r\n"
+        "from syncopate.runtime import cuda, engine_plan, faults, interface, launch, linking\n"
+        "assert not {'torch', 'triton'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

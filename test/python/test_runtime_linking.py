@@ -1,0 +1,210 @@
+"""Packed tables, initial flags and side-stream lists, with addresses made up."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hand_tables import ENGINE, LDST, all_gather
+
+from syncopate.errors import InternalError
+from syncopate.runtime import layout
+from syncopate.runtime.engine_plan import AwaitWord, Copy, Raise, awaited_words, plan_engine
+from syncopate.runtime.engine_plan import reads_own_input
+from syncopate.runtime.interface import ProgramData, SignalKind
+from syncopate.runtime.layout import ContextWord
+from syncopate.runtime.linking import (
+    RankAddresses,
+    initial_flags,
+    initial_state,
+    layout_tables,
+    link_rank,
+    readers,
+)
+from syncopate.runtime.memory_plan import plan_memory, resolve
+
+OWN = RankAddresses(state=0x1000, fault=0x2000, upload=0x3000)
+
+
+def make(world=3, algorithm="push", realization=LDST, **options):
+    tables = all_gather(world, algorithm, realization, **options)
+    return ProgramData(
+        name="gather",
+        world_size=world,
+        buffers=tuple(tables.buffers),
+        params=(),
+        image=None,
+        grid=(3, 1, 1),
+        num_ctas=3,
+        signal_layout=tables.signal_layout,
+        tables=tuple(tables.rank_tables(rank) for rank in range(world)),
+    )
+
+
+def link(program, rank, guards=()):
+    addresses = resolve(plan_memory(program), [(r + 1) << 32 for r in range(program.world_size)])
+    return addresses, link_rank(program, rank, addresses, OWN, guards)
+
+
+def part(upload, offset, dtype, rows, words):
+    count = rows * words
+    return (
+        upload[offset:]
+        .view(np.uint8)[: count * np.dtype(dtype).itemsize]
+        .view(dtype)
+        .reshape(rows, words)
+    )
+
+
+def test_context_points_at_the_parts():
+    program = make()
+    addresses, upload = link(program, 1)
+    where = layout_tables(program.rank_tables(1), 0)
+    context = part(upload, 0, np.int64, 1, layout.CONTEXT_WORDS)[0]
+    assert context[ContextWord.STATE] == OWN.state
+    assert context[ContextWord.FLAGS] == addresses.flags[1]
+    assert context[ContextWord.TILES] == OWN.upload + where.tiles
+    assert context[ContextWord.COMMANDS] == OWN.upload + where.commands
+    assert context[ContextWord.NUM_COMMANDS] == 2
+    assert context[ContextWord.FAULT] == OWN.fault
+    assert context[ContextWord.TIMEOUT_NS] == 10_000_000_000
+    assert context[ContextWord.RANK] == 1
+    assert context[ContextWord.NUM_CTAS] == 3
+    call = program.rank_tables(1)["calls"].rows()[0]
+    close = int(context[ContextWord.CLOSE_SIGNAL])
+    assert (close >> 32, close & 0xFFFFFFFF) == (
+        call["close_signal_begin"],
+        call["close_signal_end"],
+    )
+    assert len(upload) == where.nbytes
+
+
+def test_tiles_waits_and_signals_are_copied():
+    program = make()
+    addresses, upload = link(program, 2)
+    tables = program.rank_tables(2)
+    where = layout_tables(tables, 0)
+    tiles = part(upload, where.tiles, np.int32, len(tables["tiles"].values), layout.TILE_WORDS)
+    assert (tiles[:, :5] == tables["tiles"].values).all() and not tiles[:, 5:].any()
+    waits = part(upload, where.waits, np.int32, len(tables["waits"].values), layout.WAIT_WORDS)
+    assert (waits == tables["waits"].values).all()
+    signals = part(upload, where.signals, np.int64, len(tables["signals"].values), 2)
+    for row, (address, kind) in zip(tables["signals"].rows(), signals, strict=True):
+        assert address == addresses.flag(row["rank"], row["signal"])
+        assert kind == row["kind"]
+
+
+def test_commands_hold_absolute_addresses():
+    program = make(algorithm="pull")
+    addresses, upload = link(program, 0)
+    where = layout_tables(program.rank_tables(0), 0)
+    commands = part(upload, where.commands, np.int64, where.num_commands, layout.COMMAND_WORDS)
+    for row, command in zip(program.rank_tables(0)["commands"].rows(), commands, strict=True):
+        assert command[0] == addresses.buffers[row["src_rank"]][0] + row["src_offset"]
+        assert command[1] == addresses.buffers[0][0] + row["dst_offset"]
+        assert tuple(command[2:4]) == (row["rows"], row["row_bytes"])
+        assert tuple(command[8:12]) == (row["signal_begin"], row["signal_end"], 0, 0)
+
+
+def test_engine_commands_are_left_to_the_host():
+    program = make(realization=ENGINE)
+    where = layout_tables(program.rank_tables(0), 0)
+    assert where.num_commands == 0
+    assert len(initial_state(where.num_commands)) == layout.STATE_COMMANDS
+
+
+def test_guards_are_appended_to_the_waits():
+    program = make(algorithm="pull")
+    guards = readers(program, 0)
+    assert guards == [1, 2]
+    assert readers(make(algorithm="push"), 0) == []
+    tables = program.rank_tables(0)
+    where = layout_tables(tables, len(guards))
+    first = len(tables["waits"].values)
+    assert where.guard == (first, first + 2)
+    _, upload = link(program, 0, guards)
+    waits = part(upload, where.waits, np.int32, where.guard[1], layout.WAIT_WORDS)
+    done = program.signal_layout.done
+    assert waits[first:].tolist() == [[done + 1, 0], [done + 2, 0]]
+
+
+def test_parts_are_aligned_and_disjoint():
+    where = layout_tables(make(4).rank_tables(0), 3)
+    offsets = [where.tiles, where.waits, where.signals, where.commands, where.nbytes]
+    assert offsets == sorted(offsets)
+    assert all(offset % layout.ALIGNMENT == 0 for offset in offsets)
+
+
+def test_initial_flags_grant_a_credit():
+    program = make()
+    flags = initial_flags(program.signal_layout, 3)
+    credit = program.signal_layout.credit
+    assert flags[credit : credit + 3].tolist() == [1, 1, 1]
+    assert flags.sum() == 3
+    assert initial_state(2)[layout.STATE_EPOCH] == 1
+
+
+def test_memory_plan_keeps_buffers_apart():
+    program = make(shape=(61, 16))
+    plan = plan_memory(program)
+    assert plan.buffers[0] >= 4 * program.signal_layout.total
+    assert plan.nbytes >= plan.buffers[0] + program.buffers[0].nbytes
+    assert plan.buffers[0] % 1024 == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "text"),
+    [
+        ("waits", "signal", 99, "expects signal to be in [0, 16), but got 99"),
+        ("signals", "rank", 3, "expects rank to be in [0, 3), but got 3"),
+        ("commands", "dst_buffer", 1, "expects dst_buffer to be in [0, 1), but got 1"),
+        ("commands", "wait_end", 99, "expects wait_begin:wait_end to be a range"),
+        ("commands", "dst_offset", 2040, "dst bytes 2040:"),
+    ],
+)
+def test_wrong_numbers_are_refused(table, column, value, text):
+    program = make()
+    tables = dict(program.tables[0])
+    values = tables[table].values.copy()
+    values[0, tables[table].columns.index(column)] = value
+    tables[table] = dataclasses.replace(tables[table], values=values)
+    program = dataclasses.replace(program, tables=(tables, *program.tables[1:]))
+    with pytest.raises(InternalError, match=f"rank 0, table {table}, row 0") as caught:
+        link(program, 0)
+    assert text in str(caught.value)
+
+
+def test_engine_push_consumes_credits_and_raises_at_the_peer():
+    program = make(2, "push", ENGINE)
+    addresses, _ = link(program, 0)
+    ops = plan_engine(program, 0, addresses)
+    names = program.signal_layout
+    assert [type(op) for op in ops] == [AwaitWord, Copy, Raise, Raise]
+    assert ops[0].address == addresses.flag(0, names.credit + 1)
+    assert ops[2] == Raise(addresses.flag(1, 0), 1, SignalKind.EPOCH)
+    assert ops[3] == Raise(addresses.flag(0, names.engine_done), 0, SignalKind.EPOCH)
+    assert awaited_words(ops) == (ops[0].address,)
+    assert reads_own_input(program, 0)
+    # Whole rows next to each other make one straight copy.
+    assert (ops[1].rows, ops[1].row_bytes) == (1, 32 * 32)
+
+
+def test_engine_pull_may_start_before_staging():
+    program = make(2, "pull", ENGINE)
+    addresses, _ = link(program, 0)
+    ops = plan_engine(program, 0, addresses)
+    assert ops[1].src == addresses.buffers[1][0] + 32 * 32
+    assert ops[2].rank == 0
+    assert not reads_own_input(program, 0)
+
+
+def test_engine_cannot_wait_for_a_counting_flag():
+    program = make(3, "ring", ENGINE)
+    addresses, _ = link(program, 0)
+    with pytest.raises(InternalError, match="cannot wait for flag"):
+        plan_engine(program, 0, addresses)
+
+
+def test_device_commands_leave_the_side_stream_empty():
+    program = make()
+    addresses, _ = link(program, 0)
+    assert plan_engine(program, 0, addresses) == ()
