@@ -95,10 +95,9 @@ def all_gather(
         for src, dst, shard, needs, raised in moves:
             rows, offset = bounds[shard + 1] - bounds[shard], bounds[shard] * row_bytes
             flags = [(r, s, 0) for r, s in raised]
-            commands.append(
-                (shard, src, 0, offset, dst, 0, offset, rows, row_bytes, row_bytes, row_bytes)
-                + span(waits, needs) + span(signals, flags) + (realization,)
-            )  # fmt: skip
+            region = (rows, row_bytes, row_bytes, row_bytes)
+            spans = (*span(waits, needs), *span(signals, flags))
+            commands.append((shard, src, 0, offset, dst, 0, offset, *region, *spans, realization))
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])
         for m in range(tile_rows):

@@ -48,7 +48,7 @@ class Buffer:
         self.stamp = np.full(shape[0] * self.row_bytes, NEVER, np.int32)
 
     def rectangle(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, Any]:
-        """Views (data, stamp) of a region of rows × columns, in bytes."""
+        """Views (data, stamp) of a region of a rectangle of elements."""
         row, col = offsets[0], offsets[1] * ITEM_BYTES[self.dtype]
         window = (slice(row, row + sizes[0]), slice(col, col + sizes[1] * ITEM_BYTES[self.dtype]))
         shape = (self.shape[0], self.row_bytes)

@@ -1,0 +1,237 @@
+"""The demonstration: all-gather + GEMM from plan to cubin, then run or checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CHECK_SHAPE = (512, 512, 512)
+CHECK_RANKS = 4
+GPU_SHAPE = (8192, 3584, 8192)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the demonstration lets its user choose."""
+
+    algorithm: str = "direct_push"
+    realization: str = "ldst_colocated"
+    splits: int = 1
+
+
+def compile_ag_gemm(world: int, shape: tuple[int, int, int], choices: Choices, **tile: int) -> Any:
+    """C = gather(A) Bᵀ on `world` ranks, for sm_90.
+
+    Args:
+      world: number of ranks; each holds 1/world of the rows of A.
+      shape: M, N and K, where N is what one rank has of it.
+      choices: algorithm, realization and splits.
+      **tile: fields of `GemmConfig` that differ from its defaults.
+    """
+    import syncopate
+    from syncopate.kernels import GemmConfig, gemm
+    from syncopate.plan import Plan
+
+    m, n, k = shape
+    config = GemmConfig(**tile)
+    plan = Plan("ag_gemm", mesh=[world])
+    a = plan.buffer("a", (m, k), "bf16")
+    plan.all_gather(a, axis=0)
+    return syncopate.compile(
+        gemm,
+        plan,
+        bind={"a_desc": a, "config": config, "n": n},
+        strategy=syncopate.Strategy(
+            algorithm=choices.algorithm,
+            realization=choices.realization,
+            splits=choices.splits,
+        ),
+        target="sm_90",
+    )
+
+
+def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
+    """Compiles, saves every stage to `out`, then runs or checks; returns the exit code."""
+    m, n, k = CHECK_SHAPE
+    print(f"AG-GEMM {m} x {n} x {k}, bf16, {CHECK_RANKS} ranks, {choices.algorithm}, ", end="")
+    print(f"{choices.realization}")
+    start = time.perf_counter()
+    program = compile_ag_gemm(
+        CHECK_RANKS, CHECK_SHAPE, choices, block_n=64, num_warps=4, num_ctas=8
+    )
+    seconds = time.perf_counter() - start
+    cubin = len(program.image.cubin)
+    print(f"  compiled to a cubin of {cubin} bytes in {seconds:.1f} s, no GPU used")
+    for name, what in save_stages(program, out).items():
+        print(f"    {out / name!s:<32} {what}")
+    if _count_gpus() >= 2:
+        return _run_on_gpus(choices)
+    return _check_on_cpu(program, seeds)
+
+
+def save_stages(program: Any, out: Path) -> dict[str, str]:
+    """Writes what `program` went through to a folder; returns file names and what they hold."""
+    from syncopate.show import draw_schedule
+
+    out.mkdir(parents=True, exist_ok=True)
+    ranks = range(program.world_size)
+    tables = {
+        f"rank {rank}": {
+            name: {"columns": list(table.columns), "rows": table.values.tolist()}
+            for name, table in program.rank_tables(rank).items()
+        }
+        for rank in ranks
+    }
+    title = f"{program.name} on {program.world_size} ranks"
+    files: list[tuple[str, str, str | bytes]] = [
+        ("plan.mlir", "the chunk plan as written", program.ir["plan"]),
+        ("input.mlir", "plan, kernel and device functions: one module", program.ir["input"]),
+        ("scheduled.mlir", "the same with transfers, waits and tables", program.ir["scheduled"]),
+        ("fused.mlir", "the fused kernel, TritonGPU IR in generic form", program.ir["fused"]),
+        ("fused.ttgir", "the same as Triton prints it", program.ir["ttgir"]),
+        ("fused.ptx", "PTX", program.ir["ptx"]),
+        ("fused.cubin", "machine code, one for all ranks", program.image.cubin),
+        ("tables.json", "schedule tables of every rank", json.dumps(tables, indent=1)),
+        ("tables.txt", "the same to read", format_tables(program)),
+        ("schedule.svg", "a picture: tiles, chunks and waits", draw_schedule(program, title=title)),
+        ("explain.txt", "what overlaps what, and why", program.explain()),
+    ]
+    for name, _, content in files:
+        data = content if isinstance(content, bytes) else content.encode()
+        (out / name).write_bytes(data)
+    return {name: what for name, what, _ in files}
+
+
+def format_tables(program: Any) -> str:
+    """The schedule tables of every rank as aligned text."""
+    parts = []
+    for rank in range(program.world_size):
+        for name, table in program.rank_tables(rank).items():
+            rows = [list(map(str, row)) for row in table.values.tolist()]
+            columns = [list(column) for column in zip(table.columns, *rows, strict=True)]
+            widths = [max(map(len, column)) for column in columns]
+            lines = [f"rank {rank}, {name}"]
+            for cells in (table.columns, *rows):
+                padded = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+                lines.append("  " + "  ".join(padded))
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _count_gpus() -> int:
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _check_on_cpu(program: Any, seeds: int) -> int:
+    from syncopate.sim import Gemm, execute_tables
+
+    workload = Gemm(tile=program.tile_shape[:2], columns=CHECK_SHAPE[1])
+    start = time.perf_counter()
+    calls = 3
+    runs = [execute_tables(program, workload, calls=calls, seed=seed) for seed in range(seeds)]
+    error = max(run.max_error for run in runs)
+    steps = sum(run.steps for run in runs)
+    print(f"  fewer than 2 GPUs: executed the tables of {program.world_size} ranks with numpy")
+    print(f"    {seeds} random interleavings of {calls} calls each, {steps} steps, ", end="")
+    print(f"{time.perf_counter() - start:.1f} s")
+    right = error < 1e-5
+    print(f"    max relative error {error:.1e}: {'right' if right else 'WRONG'}")
+    return 0 if right else 1
+
+
+def _run_on_gpus(choices: Choices) -> int:
+    count = min(_count_gpus(), 8)
+    words = (choices.algorithm, choices.realization, str(choices.splits))
+    print(f"  running on {count} GPUs")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={count}", "-m", "syncopate.demo", *words]
+    return subprocess.run(
+        command, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    ).returncode
+
+
+def compare_with_torch(choices: Choices) -> int:
+    """Runs one rank of the comparison; started by torchrun on every GPU."""
+    import torch
+    import torch.distributed as dist
+
+    from syncopate.runtime import ProcessGroup, load
+
+    local = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local)
+    dist.init_process_group("nccl", device_id=torch.device("cuda", local))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    m, n, k = GPU_SHAPE
+    loaded = load(compile_ag_gemm(world, GPU_SHAPE, choices), ProcessGroup())
+    gathered = torch.empty(m, k, device="cuda", dtype=torch.bfloat16)
+    torch.manual_seed(rank)
+
+    def fresh() -> tuple[Any, Any]:
+        a = torch.randn(m // world, k, device="cuda", dtype=torch.bfloat16)
+        return a, torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
+
+    def plain(a: Any, b: Any) -> Any:
+        dist.all_gather_into_tensor(gathered, a)
+        return gathered @ b.T
+
+    error = torch.zeros((), device="cuda")
+    for _ in range(5):
+        a, b = fresh()
+        dist.all_gather_into_tensor(gathered, a)
+        expected = gathered.float() @ b.T.float()
+        difference = (loaded(a=a, b=b).float() - expected).abs().max() / expected.abs().max()
+        error = torch.maximum(error, difference)
+    a, b = fresh()
+    ways: dict[str, Callable[[], Any]] = {
+        "GEMM alone (cuBLAS)": lambda: gathered @ b.T,
+        "NCCL, then cuBLAS": lambda: plain(a, b),
+        f"fused, {choices.realization}": lambda: loaded(a=a, b=b),
+    }
+    times = _interleaved_medians(list(ways.values()))
+    results = torch.tensor([*times, float(error)], device="cuda")
+    dist.all_reduce(results, dist.ReduceOp.MAX)
+    *medians, worst = results.tolist()
+    if rank == 0:
+        print(f"  AG-GEMM {m} x {n} x {k} per rank, medians of 50 runs, max over ranks")
+        for name, us in zip(ways, medians, strict=True):
+            print(f"    {name:<28} {us:7.0f} us")
+        print(f"    {medians[1] / medians[2]:.2f}x faster than NCCL, then cuBLAS", end="")
+        print(f"; max relative error {worst:.1e}: {'right' if worst < 1e-2 else 'WRONG'}")
+    dist.destroy_process_group()
+    return 0 if worst < 1e-2 else 1
+
+
+def _interleaved_medians(ways: list[Callable[[], Any]], runs: int = 50) -> list[float]:
+    """Microseconds of each way; all take turns, so that clocks and heat hit them alike."""
+    import torch
+
+    samples: list[list[float]] = [[] for _ in ways]
+    for run in range(runs + 10):
+        for way, found in zip(ways, samples, strict=True):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.distributed.barrier()
+            begin.record()
+            way()
+            end.record()
+            end.synchronize()
+            if run >= 10:
+                found.append(1e3 * begin.elapsed_time(end))
+    return [float(np.median(found)) for found in samples]
+
+
+if __name__ == "__main__":
+    algorithm, realization, splits = sys.argv[1:]
+    sys.exit(compare_with_torch(Choices(algorithm, realization, int(splits))))
