@@ -1,0 +1,44 @@
+//===- Chunk.h - the chunk dialect ------------------------------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_DIALECT_CHUNK_H
+#define SYNCOPATE_DIALECT_CHUNK_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/ChunkDialect.h.inc"
+#include "dialect/ChunkEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/ChunkAttrs.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialect/ChunkTypes.h.inc"
+
+namespace syncopate::chunk {
+class BufferOp;
+class FootprintOp;
+
+/// Checks the constraints that every `TransferOpInterface` shares.
+mlir::LogicalResult verifyTransfer(mlir::Operation *op);
+} // namespace syncopate::chunk
+
+#include "dialect/ChunkInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/ChunkOps.h.inc"
+
+#endif // SYNCOPATE_DIALECT_CHUNK_H

@@ -1,0 +1,121 @@
+//===- ChunkAttrs.cpp - attributes of the chunk dialect -------------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Chunk.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace syncopate::chunk;
+
+#include "dialect/ChunkEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/ChunkAttrs.cpp.inc"
+
+void ChunkDialect::registerAttrs() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/ChunkAttrs.cpp.inc"
+      >();
+}
+
+LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   Algorithm, int64_t splits, Realization,
+                                   TileOrder, int64_t group) {
+  if (splits <= 0)
+    return emitError() << "expects splits to be positive, but got " << splits;
+  if (group <= 0)
+    return emitError() << "expects group to be positive, but got " << group;
+  return success();
+}
+
+int64_t TableAttr::getColumn(StringRef name) const {
+  for (auto [index, column] : llvm::enumerate(getColumns()))
+    if (column.getValue() == name)
+      return index;
+  return -1;
+}
+
+TableAttr TableAttr::get(MLIRContext *context, ArrayRef<StringRef> columns,
+                         ArrayRef<int64_t> values) {
+  auto names = llvm::map_to_vector(columns, [&](StringRef name) {
+    return StringAttr::get(context, name);
+  });
+  return get(context, ArrayRef<StringAttr>(names), values);
+}
+
+/// Parses `<col, col : [v, v], [v, v]>`.
+Attribute TableAttr::parse(AsmParser &parser, Type) {
+  SmallVector<StringAttr> columns;
+  SmallVector<int64_t> values;
+  SMLoc loc = parser.getCurrentLocation();
+  auto parseColumn = [&]() -> ParseResult {
+    StringRef name;
+    if (parser.parseKeyword(&name))
+      return failure();
+    columns.push_back(StringAttr::get(parser.getContext(), name));
+    return success();
+  };
+  auto parseRow = [&]() -> ParseResult {
+    size_t before = values.size();
+    SMLoc rowLoc = parser.getCurrentLocation();
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+          return parser.parseInteger(values.emplace_back());
+        }))
+      return failure();
+    if (values.size() - before != columns.size())
+      return parser.emitError(rowLoc)
+             << "expects a row of " << columns.size() << " values, but got "
+             << values.size() - before;
+    return success();
+  };
+  if (parser.parseLess() || parser.parseCommaSeparatedList(parseColumn))
+    return {};
+  if (succeeded(parser.parseOptionalColon()) &&
+      parser.parseCommaSeparatedList(parseRow))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return getChecked([&] { return parser.emitError(loc); },
+                    parser.getContext(), ArrayRef<StringAttr>(columns),
+                    ArrayRef<int64_t>(values));
+}
+
+void TableAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  llvm::interleaveComma(getColumns(), printer, [&](StringAttr column) {
+    printer << column.getValue();
+  });
+  if (getNumRows() > 0)
+    printer << " : ";
+  for (int64_t row = 0; row < getNumRows(); ++row) {
+    printer << (row ? ", [" : "[");
+    llvm::interleaveComma(getRow(row), printer);
+    printer << ']';
+  }
+  printer << '>';
+}
+
+LogicalResult TableAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                ArrayRef<StringAttr> columns,
+                                ArrayRef<int64_t> values) {
+  if (columns.empty())
+    return emitError() << "expects a table of at least one column";
+  llvm::SmallDenseSet<StringAttr> seen;
+  for (StringAttr column : columns)
+    if (!seen.insert(column).second)
+      return emitError() << "expects unique columns, but got " << column
+                         << " twice";
+  if (values.size() % columns.size() != 0)
+    return emitError() << "expects rows of " << columns.size()
+                       << " values, but got " << values.size()
+                       << " values in all";
+  return success();
+}

@@ -1,0 +1,113 @@
+//===- ChunkAttrs.td - attributes and enums of the chunk dialect ----------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_DIALECT_CHUNKATTRS_TD
+#define SYNCOPATE_DIALECT_CHUNKATTRS_TD
+
+include "dialect/ChunkBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Chunk_I32Enum<string name, string text, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, text, cases> {
+  let cppNamespace = "::syncopate::chunk";
+  let genSpecializedAttr = 0;
+}
+
+def Chunk_Realization : Chunk_I32Enum<"Realization",
+    "how a transfer is carried out", [
+      I32EnumAttrCase<"CopyEngine", 0, "copy_engine">,
+      I32EnumAttrCase<"TmaDedicated", 1, "tma_dedicated">,
+      I32EnumAttrCase<"TmaColocated", 2, "tma_colocated">,
+      I32EnumAttrCase<"LdstDedicated", 3, "ldst_dedicated">,
+      I32EnumAttrCase<"LdstColocated", 4, "ldst_colocated">,
+      I32EnumAttrCase<"Nccl", 5, "nccl">]>;
+
+def Chunk_RealizationAttr
+    : EnumAttr<Chunk_Dialect, Chunk_Realization, "realization">;
+
+def Chunk_Algorithm : Chunk_I32Enum<"Algorithm",
+    "how a collective is decomposed into transfers", [
+      I32EnumAttrCase<"DirectPush", 0, "direct_push">,
+      I32EnumAttrCase<"DirectPull", 1, "direct_pull">,
+      I32EnumAttrCase<"RingPush", 2, "ring_push">,
+      I32EnumAttrCase<"RingPull", 3, "ring_pull">]>;
+
+def Chunk_AlgorithmAttr
+    : EnumAttr<Chunk_Dialect, Chunk_Algorithm, "algorithm">;
+
+def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
+    "the order in which a rank computes its tiles", [
+      I32EnumAttrCase<"Arrival", 0, "arrival">,
+      I32EnumAttrCase<"Grouped", 1, "grouped">]>;
+
+def Chunk_TileOrderAttr
+    : EnumAttr<Chunk_Dialect, Chunk_TileOrder, "tile_order">;
+
+def Chunk_Access : Chunk_I32Enum<"Access", "direction of an access", [
+      I32EnumAttrCase<"Read", 0, "read">,
+      I32EnumAttrCase<"Write", 1, "write">]>;
+
+def Chunk_AccessAttr : EnumAttr<Chunk_Dialect, Chunk_Access, "access">;
+
+def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
+  let mnemonic = "strategy";
+  let summary = "the choices made for a plan";
+  let description = [{
+    What the passes of `syncopate-plan-pipeline` use where a transfer does not
+    say otherwise: the algorithm of collectives, the number of pieces a
+    transfer is split into, the realization, the tile order and the number of
+    row tiles that stay together in it.
+
+    Constraints:
+    * (strategy_c1) `splits` and `group` are positive.
+  }];
+  let parameters = (ins
+      EnumParameter<Chunk_Algorithm>:$algorithm,
+      "int64_t":$splits,
+      EnumParameter<Chunk_Realization>:$realization,
+      EnumParameter<Chunk_TileOrder>:$order,
+      "int64_t":$group);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Chunk_TableAttr : AttrDef<Chunk_Dialect, "Table"> {
+  let mnemonic = "table";
+  let summary = "an integer table with named columns";
+  let description = [{
+    The form in which a schedule leaves the compiler: the fused kernel and the
+    host runner read these rows.
+
+    Constraints:
+    * (table_c1) there is at least one column, and column names are unique.
+    * (table_c2) the number of values is a multiple of the number of columns.
+
+    Example: `#chunk.table<signal, count : [0, 1], [1, 1]>`.
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$columns,
+                        ArrayRefParameter<"int64_t">:$values);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumRows() const {
+      return getValues().size() / getColumns().size();
+    }
+    ::llvm::ArrayRef<int64_t> getRow(int64_t row) const {
+      return getValues().slice(row * getColumns().size(),
+                               getColumns().size());
+    }
+    /// Index of the column called `name`, or -1.
+    int64_t getColumn(::llvm::StringRef name) const;
+    /// A table with columns of these names; `values` are row by row.
+    static TableAttr get(::mlir::MLIRContext *context,
+                         ::llvm::ArrayRef<::llvm::StringRef> columns,
+                         ::llvm::ArrayRef<int64_t> values);
+  }];
+}
+
+#endif // SYNCOPATE_DIALECT_CHUNKATTRS_TD

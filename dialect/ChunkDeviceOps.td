@@ -1,0 +1,79 @@
+//===- ChunkDeviceOps.td - device operations of the chunk dialect ---------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Operations that stand inside a TritonGPU kernel. `context` is the kernel's
+// first argument, a pointer to the 64-bit words described in the device
+// library; its type belongs to Triton, and is opaque here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_DIALECT_CHUNKDEVICEOPS_TD
+#define SYNCOPATE_DIALECT_CHUNKDEVICEOPS_TD
+
+def Chunk_ReadTileOp : Chunk_Op<"read_tile"> {
+  let summary = "read a row of the tile table";
+  let description = [{
+    The coordinates of the tile at `position` of this rank's order, and the
+    range of the wait table that it waits for. Executed by all threads of the
+    computing warps; reads memory that does not change during a call.
+
+    Example:
+    `%c:3, %begin, %end = chunk.read_tile %context[%t] : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$position);
+  let results = (outs I32:$c0, I32:$c1, I32:$c2, I32:$wait_begin,
+                      I32:$wait_end);
+  let assemblyFormat = "$context `[` $position `]` attr-dict `:` type($context)";
+}
+
+def Chunk_WaitOp : Chunk_Op<"wait"> {
+  let summary = "wait for a range of the wait table";
+  let description = [{
+    Returns when every flag of the range has its value, with acquire semantics
+    at system scope, for ordinary and for bulk asynchronous (TMA) loads of the
+    CTA that come after it. Executed by all threads of the computing warps. If
+    the time limit passes, it records the fault and returns.
+  }];
+  let arguments = (ins AnyType:$context, I32:$begin, I32:$end);
+  let assemblyFormat = [{
+    $context `[` $begin `to` $end `]` attr-dict `:` type($context)
+  }];
+}
+
+def Chunk_RunCommandsOp : Chunk_Op<"run_commands"> {
+  let summary = "carry out this rank's communication commands";
+  let description = [{
+    The body of a communication role: for each command in order, wait for its
+    flags, move the bytes, and raise its signals with release semantics at
+    system scope after the last byte. The CTAs that run the role share the
+    bytes of each command.
+  }];
+  let arguments = (ins AnyType:$context, Chunk_RealizationAttr:$realization);
+  let assemblyFormat = [{
+    $context `realize` `` $realization attr-dict `:` type($context)
+  }];
+}
+
+def Chunk_RolesOp : Chunk_Op<"roles", [NoRegionArguments, NoTerminator]> {
+  let summary = "one call of a fused kernel: open, run the roles, close";
+  let description = [{
+    `compute` runs on the kernel's own warps. `communicate`, if it is not
+    empty, runs beside it on further warps of the same CTA. Before either, the
+    call is opened: CTA 0 raises the signals that say this rank's input is in
+    place. After both have ended in every CTA, the last CTA closes it: it
+    raises the signals that say this rank has finished the call, and advances
+    the epoch.
+  }];
+  let arguments = (ins AnyType:$context);
+  let regions = (region AnyRegion:$compute, AnyRegion:$communicate);
+  let assemblyFormat = [{
+    $context attr-dict `:` type($context)
+    `compute` $compute `communicate` $communicate
+  }];
+}
+
+#endif // SYNCOPATE_DIALECT_CHUNKDEVICEOPS_TD

@@ -1,0 +1,62 @@
+//===- ChunkInterfaces.td - interfaces of the chunk dialect ---------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_DIALECT_CHUNKINTERFACES_TD
+#define SYNCOPATE_DIALECT_CHUNKINTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
+  let cppNamespace = "::syncopate::chunk";
+  let description = [{
+    A transfer of one chunk from one rank to one other: `chunk.put` and
+    `chunk.get`. Passes handle both through this interface; they differ in who
+    executes the transfer.
+
+    Constraints (checked once, for every implementation):
+    * (transfer_c1) both ranks are in [0, number of ranks of the plan).
+    * (transfer_c2) offsets and sizes have as many entries as the buffer has
+      dimensions.
+    * (transfer_c3) sizes are positive, and the region lies inside the buffer
+      on both sides, in every static dimension.
+    * (transfer_c4) both buffers have the same element type.
+    * (transfer_c5) a transfer within one rank and one buffer does not overlap
+      itself.
+  }];
+  let methods = [
+    InterfaceMethod<"Buffer the bytes come from.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getSrc">,
+    InterfaceMethod<"Buffer the bytes go to.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getDst">,
+    InterfaceMethod<"Offsets of the chunk in the source.",
+      "::llvm::ArrayRef<int64_t>", "getSrcOffsets">,
+    InterfaceMethod<"Offsets of the chunk in the destination.",
+      "::llvm::ArrayRef<int64_t>", "getDstOffsets">,
+    InterfaceMethod<"Sizes of the chunk.",
+      "::llvm::ArrayRef<int64_t>", "getSizes">,
+    InterfaceMethod<"Rank that holds the source.", "int64_t", "getSrcRank">,
+    InterfaceMethod<"Rank that holds the destination.", "int64_t",
+                    "getDstRank">,
+    InterfaceMethod<"Tokens that the transfer comes after.",
+      "::mlir::Operation::operand_range", "getDependencies">,
+    InterfaceMethod<"Token of its completion.",
+      "::mlir::TypedValue<::syncopate::chunk::TokenType>", "getToken">,
+    InterfaceMethod<"Realization, if one was assigned.",
+      "::std::optional<::syncopate::chunk::Realization>", "getRealization">,
+    InterfaceMethod<"Assigns a realization.", "void", "setRealization",
+      (ins "::std::optional<::syncopate::chunk::Realization>":$realization)>,
+    InterfaceMethod<"Flag that says the transfer is complete, if allocated.",
+      "::std::optional<uint64_t>", "getSignal">,
+    InterfaceMethod<"Allocates the flag.", "void", "setSignal",
+      (ins "::std::optional<uint64_t>":$signal)>,
+    InterfaceMethod<"Rank that carries the transfer out.", "int64_t",
+                    "getExecutor">,
+  ];
+  let verify = [{ return verifyTransfer($_op); }];
+}
+
+#endif // SYNCOPATE_DIALECT_CHUNKINTERFACES_TD

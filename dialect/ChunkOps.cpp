@@ -1,0 +1,139 @@
+//===- ChunkOps.cpp - plan operations: queries and custom syntax ----------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Chunk.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace syncopate::chunk;
+
+#include "dialect/ChunkInterfaces.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/ChunkOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// PlanOp
+//===----------------------------------------------------------------------===//
+
+int64_t PlanOp::getNumRanks() {
+  int64_t ranks = 1;
+  for (int64_t size : getMesh())
+    ranks *= size;
+  return ranks;
+}
+
+SmallVector<BufferOp> PlanOp::getBuffers() {
+  return llvm::to_vector(getBody().getOps<BufferOp>());
+}
+
+//===----------------------------------------------------------------------===//
+// KernelOp
+//===----------------------------------------------------------------------===//
+
+int64_t KernelOp::getNumTiles() {
+  int64_t tiles = 1;
+  for (int64_t size : getTiles())
+    tiles *= size;
+  return tiles;
+}
+
+TypedValue<BufferType> KernelOp::getBoundBuffer(StringRef name) {
+  for (auto [buffer, arg] : llvm::zip(getBuffers(), getArgNames()))
+    if (cast<StringAttr>(arg).getValue() == name)
+      return cast<TypedValue<BufferType>>(buffer);
+  return {};
+}
+
+SmallVector<FootprintOp> KernelOp::getFootprints() {
+  return llvm::to_vector(getBody().getOps<FootprintOp>());
+}
+
+/// Parses `@gemm tiles [4, 2] ctas 8 args(%a as "a") after(%t) : types {...}`.
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  FlatSymbolRefAttr kernel;
+  DenseI64ArrayAttr tiles;
+  IntegerAttr ctas;
+  SmallVector<OpAsmParser::UnresolvedOperand> buffers, dependencies;
+  SmallVector<Attribute> names;
+  SmallVector<Type> types;
+  auto parseArg = [&]() -> ParseResult {
+    StringAttr name;
+    if (parser.parseOperand(buffers.emplace_back()) ||
+        parser.parseKeyword("as") || parser.parseAttribute(name))
+      return failure();
+    names.push_back(name);
+    return success();
+  };
+  if (parser.parseAttribute(kernel, "kernel", result.attributes) ||
+      parser.parseKeyword("tiles"))
+    return failure();
+  tiles = dyn_cast_or_null<DenseI64ArrayAttr>(
+      DenseI64ArrayAttr::parse(parser, Type{}));
+  if (!tiles)
+    return failure();
+  result.addAttribute("tiles", tiles);
+  if (parser.parseKeyword("ctas") ||
+      parser.parseAttribute(ctas, builder.getI64Type(), "ctas",
+                            result.attributes) ||
+      parser.parseKeyword("args") ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArg))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("after")) &&
+      parser.parseOperandList(dependencies, AsmParser::Delimiter::Paren))
+    return failure();
+  SMLoc typeLoc = parser.getCurrentLocation();
+  if (succeeded(parser.parseOptionalColon()) && parser.parseTypeList(types))
+    return failure();
+  if (parser.resolveOperands(buffers, types, typeLoc, result.operands) ||
+      parser.resolveOperands(dependencies,
+                             builder.getType<TokenType>(), result.operands) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes))
+    return failure();
+  result.addAttribute("arg_names", builder.getArrayAttr(names));
+  result.addAttribute(
+      "operandSegmentSizes",
+      builder.getDenseI32ArrayAttr({static_cast<int32_t>(buffers.size()),
+                                    static_cast<int32_t>(
+                                        dependencies.size())}));
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body, /*arguments=*/{}))
+    return failure();
+  if (body->empty())
+    body->emplaceBlock();
+  return success();
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printAttributeWithoutType(getKernelAttr());
+  printer << " tiles [";
+  llvm::interleaveComma(getTiles(), printer);
+  printer << "] ctas " << getCtas() << " args(";
+  llvm::interleaveComma(llvm::zip(getBuffers(), getArgNames()), printer,
+                        [&](auto pair) {
+                          printer << std::get<0>(pair) << " as ";
+                          printer.printAttribute(std::get<1>(pair));
+                        });
+  printer << ')';
+  if (!getDependencies().empty()) {
+    printer << " after(";
+    printer.printOperands(getDependencies());
+    printer << ')';
+  }
+  if (!getBuffers().empty()) {
+    printer << " : ";
+    llvm::interleaveComma(getBuffers().getTypes(), printer);
+  }
+  printer.printOptionalAttrDictWithKeyword(
+      (*this)->getAttrs(),
+      {"kernel", "tiles", "ctas", "arg_names", "operandSegmentSizes"});
+  printer << ' ';
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}

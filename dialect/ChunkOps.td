@@ -1,0 +1,326 @@
+//===- ChunkOps.td - plan operations of the chunk dialect -----------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_DIALECT_CHUNKOPS_TD
+#define SYNCOPATE_DIALECT_CHUNKOPS_TD
+
+include "dialect/ChunkAttrs.td"
+include "dialect/ChunkBase.td"
+include "dialect/ChunkInterfaces.td"
+include "dialect/ChunkTypes.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Chunk_Op<string opMnemonic, list<Trait> traits = []>
+    : Op<Chunk_Dialect, opMnemonic, traits>;
+
+/// An operation that stands in the body of a plan.
+class Chunk_PlanBodyOp<string opMnemonic, list<Trait> traits = []>
+    : Chunk_Op<opMnemonic, !listconcat([HasParent<"PlanOp">], traits)>;
+
+//===----------------------------------------------------------------------===//
+// Plan
+//===----------------------------------------------------------------------===//
+
+def Chunk_PlanOp : Chunk_Op<"plan", [
+    IsolatedFromAbove, NoRegionArguments, NoTerminator, SingleBlock, Symbol,
+    SymbolTable]> {
+  let summary = "a communication plan of all ranks";
+  let description = [{
+    Holds buffers, the regions that ranks bring along, transfers in the order
+    in which each rank carries its own out, and the kernels bound to them.
+
+    `mesh` gives the ranks as an n-d grid in row-major order; their number is
+    the product of its entries. `strategy` holds the choices that passes make
+    where a transfer does not say otherwise. `signals` is the layout of the
+    flags, written by `chunk-allocate-signals`.
+
+    Constraints:
+    * (plan_c1) `mesh` has at least one entry, and all are positive.
+    * (plan_c2) buffer names are unique.
+
+    Example:
+
+    ```mlir
+    chunk.plan @gather mesh [2] {
+      %a = chunk.buffer "a" : !chunk.buffer<256x64xbf16>
+      chunk.input %a[0, 0] sizes [128, 64] on 0 : !chunk.buffer<256x64xbf16>
+      chunk.input %a[128, 0] sizes [128, 64] on 1 : !chunk.buffer<256x64xbf16>
+      %t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<256x64xbf16>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       DenseI64ArrayAttr:$mesh,
+                       OptionalAttr<Chunk_StrategyAttr>:$strategy,
+                       OptionalAttr<Chunk_TableAttr>:$signals);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `mesh` $mesh (`strategy` $strategy^)? (`signals` $signals^)?
+    attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Number of ranks.
+    int64_t getNumRanks();
+    /// Buffers in order of appearance; a buffer's index in tables is its
+    /// position here.
+    ::llvm::SmallVector<BufferOp> getBuffers();
+  }];
+}
+
+def Chunk_BufferOp : Chunk_PlanBodyOp<"buffer"> {
+  let summary = "a symmetric buffer";
+  let description = [{
+    One instance of the same shape on every rank, reachable from every rank.
+
+    Example: `%a = chunk.buffer "a" : !chunk.buffer<512x512xbf16>`.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Chunk_BufferType:$result);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
+def Chunk_InputOp : Chunk_PlanBodyOp<"input"> {
+  let summary = "a region that a rank holds when a call starts";
+  let description = [{
+    What the caller of the program provides on that rank. Everything else in
+    the buffer is undefined until a transfer brings it.
+
+    Constraints:
+    * (input_c1) the rank is in [0, number of ranks).
+    * (input_c2) the region lies inside the buffer.
+  }];
+  let arguments = (ins Chunk_BufferType:$buffer,
+                       DenseI64ArrayAttr:$offsets,
+                       DenseI64ArrayAttr:$sizes,
+                       I64Attr:$rank);
+  let assemblyFormat = [{
+    $buffer `` $offsets `sizes` $sizes `on` $rank attr-dict `:` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Transfers
+//===----------------------------------------------------------------------===//
+
+class Chunk_TransferOp<string opMnemonic, string executor>
+    : Chunk_PlanBodyOp<opMnemonic, [
+        DeclareOpInterfaceMethods<Chunk_TransferOpInterface>]> {
+  let arguments = (ins Chunk_BufferType:$src,
+                       DenseI64ArrayAttr:$src_offsets,
+                       Chunk_BufferType:$dst,
+                       DenseI64ArrayAttr:$dst_offsets,
+                       DenseI64ArrayAttr:$sizes,
+                       I64Attr:$src_rank,
+                       I64Attr:$dst_rank,
+                       Variadic<Chunk_TokenType>:$dependencies,
+                       OptionalAttr<Chunk_RealizationAttr>:$realization,
+                       OptionalAttr<I64Attr>:$signal);
+  let results = (outs Chunk_TokenType:$token);
+  let assemblyFormat = [{
+    $src `` $src_offsets `to` $dst `` $dst_offsets `sizes` $sizes
+    `from` $src_rank `to` $dst_rank
+    (`after` `(` $dependencies^ `)`)?
+    (`realize` `` $realization^)?
+    (`signal` $signal^)?
+    attr-dict `:` type($src) `to` type($dst)
+  }];
+}
+
+def Chunk_PutOp : Chunk_TransferOp<"put", "src"> {
+  let summary = "push a chunk to another rank";
+  let description = [{
+    Rank `from` copies the region of `src` to the region of `dst` on rank
+    `to`. It is executed by rank `from`, after all tokens in `after`; its
+    token says that the bytes are visible at the destination. Transfers of one
+    rank start in the order in which they stand in the plan.
+
+    The constraints are those of `TransferOpInterface`.
+
+    Example:
+
+    ```mlir
+    %t = chunk.put %a[0, 0] to %a[0, 0] sizes [128, 64] from 0 to 1
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<256x64xbf16>
+    ```
+  }];
+  let extraClassDefinition = [{
+    int64_t $cppClass::getExecutor() { return getSrcRank(); }
+  }];
+}
+
+def Chunk_GetOp : Chunk_TransferOp<"get", "dst"> {
+  let summary = "pull a chunk from another rank";
+  let description = [{
+    Like `chunk.put`, but executed by rank `to`, which reads the source
+    remotely.
+
+    Example:
+
+    ```mlir
+    %t = chunk.get %a[0, 0] to %a[0, 0] sizes [128, 64] from 0 to 1
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<256x64xbf16>
+    ```
+  }];
+  let extraClassDefinition = [{
+    int64_t $cppClass::getExecutor() { return getDstRank(); }
+  }];
+}
+
+def Chunk_AllGatherOp : Chunk_PlanBodyOp<"all_gather"> {
+  let summary = "gather the members' blocks of a buffer at all members";
+  let description = [{
+    The buffer is cut along `axis` into as many blocks as the group has
+    members, each of ceil(dimension / members) rows, the last ones shorter or
+    empty. Member i holds block i; afterwards every member holds all blocks.
+
+    Constraints:
+    * (all_gather_c1) `axis` is a dimension of the buffer, and static.
+    * (all_gather_c2) the group has at least two members, all of them ranks
+      of the plan, none twice.
+    * (all_gather_c3) every dimension of the buffer is static.
+
+    Example:
+    `%t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<4x4xf32>`.
+  }];
+  let arguments = (ins Chunk_BufferType:$buffer,
+                       I64Attr:$axis,
+                       DenseI64ArrayAttr:$group,
+                       Variadic<Chunk_TokenType>:$dependencies,
+                       OptionalAttr<Chunk_AlgorithmAttr>:$algorithm);
+  let results = (outs Chunk_TokenType:$token);
+  let assemblyFormat = [{
+    $buffer `axis` $axis `group` $group (`after` `(` $dependencies^ `)`)?
+    (`by` `` $algorithm^)? attr-dict `:` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+def Chunk_JoinOp : Chunk_PlanBodyOp<"join", [Pure]> {
+  let summary = "all of several tokens";
+  let description = [{
+    Example: `%t = chunk.join %t0, %t1`.
+  }];
+  let arguments = (ins Variadic<Chunk_TokenType>:$dependencies);
+  let results = (outs Chunk_TokenType:$token);
+  let assemblyFormat = "$dependencies attr-dict";
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
+    AttrSizedOperandSegments, NoRegionArguments, NoTerminator,
+    SingleBlock]> {
+  let summary = "the binding of a local kernel to the buffers of the plan";
+  let description = [{
+    Every rank runs the kernel called `kernel` with `ctas` persistent CTAs.
+    It computes the tiles of the grid `tiles`. `args` says which of its
+    arguments is which buffer; a tile waits for those of the transfers in
+    `after` (and of those they come after) that bring what it reads.
+
+    The body holds one `chunk.footprint` per bound argument that the kernel
+    reads: written by hand, or by `chunk-infer-tile-footprints`.
+
+    Constraints:
+    * (kernel_c1) `tiles` has one to three entries, all positive.
+    * (kernel_c2) `ctas` is positive.
+    * (kernel_c3) argument names are unique and as many as the buffers.
+
+    Example:
+
+    ```mlir
+    chunk.kernel @gemm tiles [4, 2] ctas 8 args(%a as "a_desc")
+      after(%t) : !chunk.buffer<512x512xbf16> {
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+                       DenseI64ArrayAttr:$tiles,
+                       I64Attr:$ctas,
+                       Variadic<Chunk_BufferType>:$buffers,
+                       StrArrayAttr:$arg_names,
+                       Variadic<Chunk_TokenType>:$dependencies);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Number of tiles of the grid.
+    int64_t getNumTiles();
+    /// The buffer bound to the argument called `name`, or null.
+    ::mlir::TypedValue<BufferType> getBoundBuffer(::llvm::StringRef name);
+    /// The footprint ops of the body.
+    ::llvm::SmallVector<FootprintOp> getFootprints();
+  }];
+}
+
+def Chunk_FootprintOp : Chunk_Op<"footprint", [HasParent<"KernelOp">]> {
+  let summary = "the region of an argument that one tile accesses";
+  let description = [{
+    Tile (m, n, ...) accesses the region of these sizes at the offsets given
+    by the map, clipped to the buffer.
+
+    Constraints:
+    * (footprint_c1) the argument is bound by the kernel.
+    * (footprint_c2) the map takes as many dimensions as the tile grid has,
+      and gives as many results as the buffer has dimensions.
+    * (footprint_c3) there are as many sizes as dimensions, all positive.
+
+    Example:
+    `chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512]`.
+  }];
+  let arguments = (ins Chunk_AccessAttr:$access,
+                       StrAttr:$arg,
+                       AffineMapAttr:$map,
+                       DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = [{
+    `` $access $arg `at` $map `sizes` $sizes attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
+  let summary = "the schedule tables of one rank";
+  let description = [{
+    What the fused kernel and the host runner of `rank` read. Passes fill the
+    tables one after another:
+
+    * `tiles`, by `chunk-order-tiles`: the tiles in execution order, columns
+      `c0, c1, c2`; `chunk-place-waits` adds `wait_begin, wait_end`.
+    * `waits`, by `chunk-place-waits` and `chunk-build-tables`: `signal,
+      count`; satisfied when the flag has reached `count` times the epoch
+      (count 0: when it has reached the epoch before).
+    * `commands`, by `chunk-build-tables`: the transfers that this rank
+      executes, in order.
+    * `signals`: the flags to raise, `rank, signal, kind` (0: store the
+      epoch, 1: store one, 2: add one).
+    * `calls`: one row, the waits and signals at the start and end of a call.
+
+    Constraints:
+    * (schedule_c1) the rank is in [0, number of ranks).
+    * (schedule_c2) the plan has a kernel of this name.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel,
+                       I64Attr:$rank,
+                       OptionalAttr<Chunk_TableAttr>:$tiles,
+                       OptionalAttr<Chunk_TableAttr>:$waits,
+                       OptionalAttr<Chunk_TableAttr>:$commands,
+                       OptionalAttr<Chunk_TableAttr>:$signals,
+                       OptionalAttr<Chunk_TableAttr>:$calls);
+  let assemblyFormat = "$kernel `rank` $rank attr-dict";
+  let hasVerifier = 1;
+}
+
+include "dialect/ChunkDeviceOps.td"
+
+#endif // SYNCOPATE_DIALECT_CHUNKOPS_TD

@@ -1,0 +1,212 @@
+//===- ChunkVerifiers.cpp - constraints of the plan operations ------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Each check carries the label that the constraint has in ODS.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/Chunk.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace syncopate::chunk;
+
+/// The plan around `op`; its parent by HasParent.
+static PlanOp getPlan(Operation *op) { return op->getParentOfType<PlanOp>(); }
+
+static LogicalResult verifyRank(Operation *op, StringRef what, int64_t rank) {
+  int64_t ranks = getPlan(op).getNumRanks();
+  if (rank < 0 || rank >= ranks)
+    return op->emitOpError() << "expects " << what << " rank to be in [0, "
+                             << ranks << "), but got " << rank;
+  return success();
+}
+
+static LogicalResult verifyRegion(Operation *op, StringRef what,
+                                  BufferType type, ArrayRef<int64_t> offsets,
+                                  ArrayRef<int64_t> sizes) {
+  if (offsets.size() != type.getRank() || sizes.size() != type.getRank())
+    return op->emitOpError()
+           << "expects " << type.getRank() << " " << what
+           << " offsets and sizes for " << type << ", but got "
+           << offsets.size() << " and " << sizes.size();
+  for (auto [dim, bound] : llvm::enumerate(type.getShape())) {
+    if (sizes[dim] <= 0)
+      return op->emitOpError() << "expects size of dimension " << dim
+                               << " to be positive, but got " << sizes[dim];
+    if (offsets[dim] < 0)
+      return op->emitOpError()
+             << "expects " << what << " offset of dimension " << dim
+             << " not to be negative, but got " << offsets[dim];
+    // Subtracting keeps a huge offset from wrapping around.
+    if (!ShapedType::isDynamic(bound) &&
+        (sizes[dim] > bound || offsets[dim] > bound - sizes[dim]))
+      return op->emitOpError()
+             << "expects " << what << " chunk to lie inside " << type
+             << ", but dimension " << dim << " has offset " << offsets[dim]
+             << " and size " << sizes[dim];
+  }
+  return success();
+}
+
+LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
+  auto transfer = cast<TransferOpInterface>(op);
+  BufferType src = transfer.getSrc().getType();
+  BufferType dst = transfer.getDst().getType();
+  // transfer_c1
+  if (failed(verifyRank(op, "src", transfer.getSrcRank())) ||
+      failed(verifyRank(op, "dst", transfer.getDstRank())))
+    return failure();
+  // transfer_c2, transfer_c3
+  if (failed(verifyRegion(op, "src", src, transfer.getSrcOffsets(),
+                          transfer.getSizes())) ||
+      failed(verifyRegion(op, "dst", dst, transfer.getDstOffsets(),
+                          transfer.getSizes())))
+    return failure();
+  // transfer_c4
+  if (src.getElementType() != dst.getElementType())
+    return op->emitOpError()
+           << "expects src and dst to have the same element type, but got "
+           << src.getElementType() << " and " << dst.getElementType();
+  // transfer_c5
+  if (transfer.getSrcRank() == transfer.getDstRank() &&
+      transfer.getSrc() == transfer.getDst()) {
+    bool disjoint = false;
+    for (auto [from, to, size] :
+         llvm::zip(transfer.getSrcOffsets(), transfer.getDstOffsets(),
+                   transfer.getSizes()))
+      disjoint |= from + size <= to || to + size <= from;
+    if (!disjoint)
+      return op->emitOpError("expects src and dst chunks of the same buffer "
+                             "on the same rank not to overlap");
+  }
+  return success();
+}
+
+LogicalResult PlanOp::verify() {
+  if (getMesh().empty()) // plan_c1
+    return emitOpError("expects mesh to have at least one entry");
+  int64_t ranks = 1;
+  for (int64_t size : getMesh()) {
+    if (size <= 0)
+      return emitOpError() << "expects mesh sizes to be positive, but got "
+                           << size;
+    // More ranks than any machine has would overflow the products below.
+    if ((ranks *= std::min<int64_t>(size, 1 << 20)) > (1 << 20))
+      return emitOpError() << "expects at most " << (1 << 20) << " ranks";
+  }
+  llvm::StringMap<BufferOp> seen;
+  for (BufferOp buffer : getBuffers()) { // plan_c2
+    auto [it, isNew] = seen.try_emplace(buffer.getName(), buffer);
+    if (!isNew) {
+      auto diag = buffer.emitOpError()
+                  << "expects a unique name, but got " << buffer.getNameAttr()
+                  << " again";
+      diag.attachNote(it->second.getLoc()) << "first buffer of this name";
+      return diag;
+    }
+  }
+  return success();
+}
+
+LogicalResult InputOp::verify() {
+  // input_c1, input_c2
+  if (failed(verifyRank(*this, "holding", getRank())))
+    return failure();
+  return verifyRegion(*this, "input", getBuffer().getType(), getOffsets(),
+                      getSizes());
+}
+
+LogicalResult AllGatherOp::verify() {
+  BufferType type = getBuffer().getType();
+  int64_t axis = getAxis();
+  if (axis < 0 || axis >= static_cast<int64_t>(type.getRank()))
+    return emitOpError() << "expects axis to be in [0, " << type.getRank()
+                         << "), but got " << axis; // all_gather_c1
+  if (getGroup().size() < 2)
+    return emitOpError() << "expects a group of at least 2 ranks, but got "
+                         << getGroup().size(); // all_gather_c2
+  llvm::SmallDenseSet<int64_t> seen;
+  for (int64_t rank : getGroup()) {
+    if (failed(verifyRank(*this, "group", rank)))
+      return failure();
+    if (!seen.insert(rank).second)
+      return emitOpError() << "expects unique ranks in the group, but got "
+                           << rank << " twice";
+  }
+  if (!type.hasStaticShape()) // all_gather_c3
+    return emitOpError() << "expects a buffer of static shape, but got "
+                         << type;
+  return success();
+}
+
+LogicalResult KernelOp::verify() {
+  if (getTiles().empty() || getTiles().size() > 3) // kernel_c1
+    return emitOpError() << "expects a grid of 1 to 3 dimensions, but got "
+                         << getTiles().size();
+  int64_t tiles = 1;
+  for (int64_t size : getTiles()) {
+    if (size <= 0)
+      return emitOpError() << "expects grid sizes to be positive, but got "
+                           << size;
+    if ((tiles *= std::min<int64_t>(size, int64_t(1) << 31)) >=
+        (int64_t(1) << 31))
+      return emitOpError("expects fewer than 2^31 tiles");
+  }
+  if (static_cast<int64_t>(getCtas()) <= 0) // kernel_c2
+    return emitOpError() << "expects ctas to be positive, but got "
+                         << static_cast<int64_t>(getCtas());
+  if (getArgNames().size() != getBuffers().size()) // kernel_c3
+    return emitOpError() << "expects as many argument names as buffers, but "
+                            "got "
+                         << getArgNames().size() << " and "
+                         << getBuffers().size();
+  llvm::SmallDenseSet<Attribute> seen;
+  for (Attribute name : getArgNames())
+    if (!seen.insert(name).second)
+      return emitOpError() << "expects unique argument names, but got " << name
+                           << " twice";
+  return success();
+}
+
+LogicalResult FootprintOp::verify() {
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  TypedValue<BufferType> buffer = kernel.getBoundBuffer(getArg());
+  if (!buffer) { // footprint_c1
+    auto diag = emitOpError() << "expects an argument bound by the kernel, "
+                                 "but got "
+                              << getArgAttr();
+    diag.attachNote(kernel.getLoc()) << "kernel binds " << kernel.getArgNames();
+    return diag;
+  }
+  size_t rank = buffer.getType().getRank();
+  AffineMap map = getMap();
+  if (map.getNumDims() != kernel.getTiles().size() || map.getNumSymbols() ||
+      map.getNumResults() != rank) // footprint_c2
+    return emitOpError() << "expects a map from " << kernel.getTiles().size()
+                         << " tile coordinates to " << rank
+                         << " offsets, but got " << getMapAttr();
+  if (getSizes().size() != rank) // footprint_c3
+    return emitOpError() << "expects " << rank << " sizes, but got "
+                         << getSizes().size();
+  for (int64_t size : getSizes())
+    if (size <= 0)
+      return emitOpError() << "expects sizes to be positive, but got " << size;
+  return success();
+}
+
+LogicalResult ScheduleOp::verify() {
+  if (failed(verifyRank(*this, "scheduled", getRank()))) // schedule_c1
+    return failure();
+  for (KernelOp kernel : getPlan(*this).getBody().getOps<KernelOp>())
+    if (kernel.getKernelAttr() == getKernelAttr())
+      return success();
+  return emitOpError() << "expects a kernel of the plan, but got "
+                       << getKernelAttr(); // schedule_c2
+}

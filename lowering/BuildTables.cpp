@@ -1,0 +1,341 @@
+//===- BuildTables.cpp - command, signal and call tables ------------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "lowering/Passes.h"
+#include "passes/PlanGraph.h"
+#include "passes/SignalLayout.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_BUILDTABLESPASS
+#include "lowering/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+/// How a flag is raised.
+enum SignalKind : int64_t { StoreEpoch = 0, StoreOne = 1 };
+
+constexpr StringRef kWaitColumns[] = {"signal", "count"};
+constexpr StringRef kSignalColumns[] = {"rank", "signal", "kind"};
+constexpr StringRef kCommandColumns[] = {
+    "transfer",   "src_rank",   "src_buffer",   "src_offset", "dst_rank",
+    "dst_buffer", "dst_offset", "rows",         "row_bytes",  "src_stride",
+    "dst_stride", "wait_begin", "wait_end",     "signal_begin",
+    "signal_end", "realization"};
+constexpr StringRef kCallColumns[] = {
+    "open_signal_begin",  "open_signal_end",   "stage_wait_begin",
+    "stage_wait_end",     "close_wait_begin",  "close_wait_end",
+    "close_signal_begin", "close_signal_end"};
+
+/// A chunk as rows of bytes, in one of the two buffers that it lies in.
+struct Rows {
+  int64_t offset;
+  int64_t stride;
+};
+
+/// What a pair of regions comes to as rows: all of the same length, `count` at
+/// a time for each of `starts`.
+struct RowPlan {
+  int64_t rowBytes = 1;
+  int64_t count = 1;
+  SmallVector<std::pair<Rows, Rows>> starts;
+};
+
+SmallVector<int64_t> getByteStrides(BufferType type) {
+  SmallVector<int64_t> strides(type.getRank());
+  int64_t stride = type.getElementBytes();
+  for (size_t i = type.getRank(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= type.getShape()[i];
+  }
+  return strides;
+}
+
+/// Merges dimensions that are contiguous on both sides into rows, the next one
+/// into a stride, and enumerates the rest.
+RowPlan planRows(TransferOpInterface transfer) {
+  BufferType src = transfer.getSrc().getType();
+  BufferType dst = transfer.getDst().getType();
+  SmallVector<int64_t> srcStrides = getByteStrides(src);
+  SmallVector<int64_t> dstStrides = getByteStrides(dst);
+  ArrayRef<int64_t> sizes = transfer.getSizes();
+  size_t dim = sizes.size() - 1;
+  RowPlan plan;
+  plan.rowBytes = sizes[dim] * src.getElementBytes();
+  while (dim > 0 && sizes[dim] == src.getShape()[dim] &&
+         sizes[dim] == dst.getShape()[dim])
+    plan.rowBytes *= sizes[--dim];
+  Rows from{0, plan.rowBytes}, to{0, plan.rowBytes};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    from.offset += transfer.getSrcOffsets()[i] * srcStrides[i];
+    to.offset += transfer.getDstOffsets()[i] * dstStrides[i];
+  }
+  if (dim > 0) {
+    --dim;
+    plan.count = sizes[dim];
+    from.stride = srcStrides[dim];
+    to.stride = dstStrides[dim];
+  }
+  plan.starts.emplace_back(from, to);
+  while (dim-- > 0) {
+    auto inner = std::move(plan.starts);
+    plan.starts.clear();
+    for (int64_t i = 0; i < sizes[dim]; ++i)
+      for (auto [a, b] : inner) {
+        a.offset += i * srcStrides[dim];
+        b.offset += i * dstStrides[dim];
+        plan.starts.emplace_back(a, b);
+      }
+  }
+  return plan;
+}
+
+bool isEngine(Realization realization) {
+  return realization == Realization::CopyEngine;
+}
+
+/// What one rank's transfers ask of others, found before any table is written,
+/// since a rank raises what its peers wait for.
+class Protocol {
+public:
+  Protocol(PlanGraph &graph) : graph(graph) {
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      Queue queue = graph.getQueue(id);
+      for (int64_t rank : findGuards(id))
+        if (guards[queue].insert(rank).second)
+          firstGuard[id].push_back(rank);
+      int64_t holder = graph.getSrcPlace(id).first;
+      if (holder != queue.first && readsInput(id) &&
+          needsReady[queue].insert(holder).second)
+        firstReady[id].push_back(holder);
+    }
+  }
+
+  /// Ranks whose call before must have ended before `id` starts, as far as no
+  /// earlier transfer of its queue has waited for it.
+  ArrayRef<int64_t> getGuards(unsigned id) { return firstGuard[id]; }
+  /// Ranks whose input must be in place before `id` starts, likewise.
+  ArrayRef<int64_t> getReady(unsigned id) { return firstReady[id]; }
+  /// Calls `visit` for every queue that waits for the end of rank's call.
+  void forEachGuardedBy(int64_t rank, function_ref<void(Queue)> visit) {
+    for (auto &[queue, ranks] : guards)
+      if (ranks.count(rank))
+        visit(queue);
+  }
+  /// Calls `visit` for every queue that reads rank's input.
+  void forEachReader(int64_t rank, function_ref<void(Queue)> visit) {
+    for (auto &[queue, ranks] : needsReady)
+      if (ranks.count(rank))
+        visit(queue);
+  }
+
+private:
+  /// The destination's kernel and all that read the destination from outside
+  /// may still be at the call before. What the executor itself does is ordered
+  /// by its stream.
+  std::set<int64_t> findGuards(unsigned id) {
+    Place place = graph.getDstPlace(id);
+    std::set<int64_t> ranks{place.first};
+    graph.getReaders(place).forEachOverlap(
+        graph.getDstBox(id), [&](unsigned reader) {
+          ranks.insert(graph.getQueue(reader).first);
+        });
+    ranks.erase(graph.getQueue(id).first);
+    return ranks;
+  }
+
+  bool readsInput(unsigned id) {
+    Box region = graph.getSrcBox(id);
+    return llvm::any_of(graph.getInputs(graph.getSrcPlace(id)),
+                        [&](const Box &input) {
+                          return input.intersects(region);
+                        });
+  }
+
+  PlanGraph &graph;
+  std::map<Queue, std::set<int64_t>> guards, needsReady;
+  std::map<unsigned, SmallVector<int64_t>> firstGuard, firstReady;
+};
+
+/// Writes the tables of one rank.
+class TableWriter {
+public:
+  TableWriter(PlanGraph &graph, Protocol &protocol, ScheduleOp schedule)
+      : graph(graph), protocol(protocol), schedule(schedule),
+        layout{static_cast<int64_t>(graph.size()),
+               graph.getPlan().getNumRanks()},
+        rank(schedule.getRank()),
+        waits(schedule.getWaits()->getValues()) {}
+
+  void write() {
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (graph.getTransfer(id).getExecutor() == rank)
+        writeCommand(id);
+    writeCalls();
+    MLIRContext *context = schedule.getContext();
+    schedule.setWaitsAttr(TableAttr::get(context, kWaitColumns, waits));
+    schedule.setSignalsAttr(TableAttr::get(context, kSignalColumns, signals));
+    schedule.setCommandsAttr(
+        TableAttr::get(context, kCommandColumns, commands));
+    schedule.setCallsAttr(TableAttr::get(context, kCallColumns, calls));
+  }
+
+private:
+  int64_t numWaits() const { return waits.size() / 2; }
+  int64_t numSignals() const { return signals.size() / 3; }
+  void addWait(int64_t signal, int64_t count) {
+    llvm::append_range(waits, std::array<int64_t, 2>{signal, count});
+  }
+  void addSignal(int64_t to, int64_t signal, SignalKind kind) {
+    llvm::append_range(signals, std::array<int64_t, 3>{to, signal, kind});
+  }
+
+  void writeCommand(unsigned id) {
+    TransferOpInterface transfer = graph.getTransfer(id);
+    Realization realization = *transfer.getRealization();
+    int64_t waitBegin = numWaits();
+    addCommandWaits(id, isEngine(realization));
+    int64_t signalBegin = numSignals();
+    addCommandSignals(id);
+    RowPlan rows = planRows(transfer);
+    for (size_t i = 0; i < rows.starts.size(); ++i) {
+      auto [from, to] = rows.starts[i];
+      // Only the first part waits, and only the last one signals.
+      bool isFirst = i == 0, isLast = i + 1 == rows.starts.size();
+      llvm::append_range(
+          commands,
+          std::array<int64_t, 16>{
+              id, transfer.getSrcRank(),
+              graph.getBufferIndex(transfer.getSrc()), from.offset,
+              transfer.getDstRank(), graph.getBufferIndex(transfer.getDst()),
+              to.offset, rows.count, rows.rowBytes, from.stride, to.stride,
+              waitBegin, isFirst ? numWaits() : waitBegin, signalBegin,
+              isLast ? numSignals() : signalBegin,
+              static_cast<int64_t>(realization)});
+    }
+  }
+
+  void addCommandWaits(unsigned id, bool engine) {
+    for (int64_t peer : protocol.getGuards(id))
+      engine ? addWait(layout.doneTwin(peer), 1)
+             : addWait(layout.done(peer), 0);
+    for (int64_t peer : protocol.getReady(id))
+      addWait(engine ? layout.readyTwin(peer) : layout.ready(peer), 1);
+    for (unsigned before : graph.getPredecessors(id)) {
+      // A stream carries its commands out one after another, and has taken
+      // down a twin that it has waited for once.
+      if (engine && (graph.getQueue(before) == graph.getQueue(id) ||
+                     !twinsSeen.insert(before).second))
+        continue;
+      addWait(engine ? layout.dataTwin(before) : layout.data(before), 1);
+    }
+  }
+
+  /// Whoever waits for the transfer: the tiles of the destination, and the
+  /// executors of what comes after it.
+  void addCommandSignals(unsigned id) {
+    std::set<std::pair<int64_t, bool>> listeners{
+        {graph.getDstPlace(id).first, false}};
+    for (unsigned next : graph.getSuccessors(id))
+      if (graph.getQueue(next) != graph.getQueue(id) ||
+          !isEngine(graph.getQueue(id).second))
+        listeners.insert({graph.getQueue(next).first,
+                          isEngine(graph.getQueue(next).second)});
+    for (auto [to, engine] : listeners)
+      engine ? addSignal(to, layout.dataTwin(id), StoreOne)
+             : addSignal(to, layout.data(id), StoreEpoch);
+  }
+
+  void writeCalls() {
+    int64_t openBegin = numSignals();
+    int64_t stageBegin = numWaits();
+    std::set<int64_t> readers;
+    protocol.forEachReader(rank, [&](Queue queue) {
+      bool engine = isEngine(queue.second);
+      addSignal(queue.first,
+                engine ? layout.readyTwin(rank) : layout.ready(rank),
+                engine ? StoreOne : StoreEpoch);
+      readers.insert(queue.first);
+    });
+    // Before the input is replaced, all that read it must have ended.
+    for (int64_t reader : readers)
+      addWait(layout.done(reader), 0);
+    int64_t closeWaitBegin = numWaits();
+    bool hasEngine = false;
+    for (auto transfer : graph.getTransfers())
+      hasEngine |= transfer.getExecutor() == rank &&
+                   isEngine(*transfer.getRealization());
+    if (hasEngine)
+      addWait(layout.engineDone(), 1);
+    int64_t closeBegin = numSignals();
+    std::set<std::pair<int64_t, bool>> listeners;
+    protocol.forEachGuardedBy(rank, [&](Queue queue) {
+      listeners.insert({queue.first, isEngine(queue.second)});
+    });
+    // A rank also looks at `done` before it replaces its input.
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      int64_t holder = graph.getSrcPlace(id).first;
+      if (graph.getQueue(id).first == rank && holder != rank)
+        listeners.insert({holder, false});
+    }
+    for (auto [to, engine] : listeners)
+      addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
+                engine ? StoreOne : StoreEpoch);
+    calls = {openBegin,      closeBegin,       stageBegin, closeWaitBegin,
+             closeWaitBegin, numWaits(),       closeBegin, numSignals()};
+  }
+
+  PlanGraph &graph;
+  Protocol &protocol;
+  ScheduleOp schedule;
+  SignalLayout layout;
+  int64_t rank;
+  SmallVector<int64_t> waits, signals, commands, calls;
+  /// Transfers whose twin an engine command of this rank waits for.
+  std::set<unsigned> twinsSeen;
+};
+
+struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    PlanOp plan = getOperation();
+    for (BufferOp buffer : plan.getBuffers())
+      if (!buffer.getResult().getType().hasStaticShape()) {
+        buffer.emitOpError() << "expects a static shape to build tables, but "
+                                "got "
+                             << buffer.getResult().getType();
+        return signalPassFailure();
+      }
+    PlanGraph graph(plan);
+    for (auto transfer : graph.getTransfers())
+      if (!transfer.getRealization() || !transfer.getSignal()) {
+        transfer.emitOpError("has no realization or no signal; run "
+                             "chunk-assign-realization and "
+                             "chunk-allocate-signals first");
+        return signalPassFailure();
+      }
+    Protocol protocol(graph);
+    for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
+      if (!schedule.getWaits()) {
+        schedule.emitOpError("has no waits; run chunk-place-waits first");
+        return signalPassFailure();
+      }
+      TableWriter(graph, protocol, schedule).write();
+    }
+  }
+};
+
+} // namespace
+} // namespace syncopate

@@ -1,0 +1,182 @@
+//===- ConvertChunkToTritonGPU.cpp - device operations into Triton's ------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Triton's operations change their spelling between versions, so none is built
+// here: the installed Triton has compiled the device library, and this pass
+// moves its code into place.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lowering/Passes.h"
+#include "lowering/TritonModule.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_CONVERTCHUNKTOTRITONGPUPASS
+#include "lowering/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+class DeviceLibrary {
+public:
+  explicit DeviceLibrary(ModuleOp module) : module(module) {}
+
+  /// Clones the body of the function called `name` at the builder's place,
+  /// with `arguments` for its arguments. Returns the cloned operations.
+  FailureOr<SmallVector<Operation *>> clone(OpBuilder &builder, Operation *user,
+                                            StringRef name,
+                                            ValueRange arguments) {
+    ModuleOp owner = module ? findModule(module, name) : ModuleOp();
+    Operation *function = owner ? findFunction(owner, "") : nullptr;
+    if (!function)
+      return user->emitOpError() << "needs function @" << name
+                                 << " of module @" << kDeviceModule;
+    Region &region = function->getRegion(0);
+    if (!region.hasOneBlock())
+      return user->emitOpError()
+             << "expects device function @" << name << " to be one block";
+    if (region.getArgumentTypes() != arguments.getTypes())
+      return user->emitOpError()
+             << "expects device function @" << name << " to take ("
+             << arguments.getTypes() << "), but it takes ("
+             << region.getArgumentTypes() << ')';
+    IRMapping mapping;
+    mapping.map(region.getArguments(), arguments);
+    SmallVector<Operation *> cloned;
+    for (Operation &op : region.front().without_terminator())
+      cloned.push_back(builder.clone(op, mapping));
+    return cloned;
+  }
+
+private:
+  ModuleOp module;
+};
+
+/// Finds the one marker in cloned code.
+FailureOr<Operation *> findOnlyMarker(Operation *user,
+                                      ArrayRef<Operation *> cloned,
+                                      StringRef marker) {
+  SmallVector<Operation *> found;
+  for (Operation *op : cloned)
+    llvm::append_range(found, findMarkers(op, marker));
+  if (found.size() != 1)
+    return user->emitOpError()
+           << "expects one '" << marker << "' in its device function, but got "
+           << found.size();
+  return found.front();
+}
+
+struct ConvertChunkToTritonGPU
+    : impl::ConvertChunkToTritonGPUPassBase<ConvertChunkToTritonGPU> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    ModuleOp ttgir = findModule(module, kTTGIRModule);
+    if (!ttgir)
+      return;
+    ModuleOp device = findModule(module, kDeviceModule);
+    DeviceLibrary library(device);
+    // Roles first: they bring no other device operation, but hold all.
+    SmallVector<Operation *> ops;
+    ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<RolesOp, ReadTileOp, WaitOp, RunCommandsOp>(op))
+        ops.push_back(op);
+    });
+    for (Operation *op : ops) {
+      LogicalResult result =
+          TypeSwitch<Operation *, LogicalResult>(op)
+              .Case([&](RolesOp roles) { return convert(roles, library); })
+              .Default([&](Operation *) { return convert(op, library); });
+      if (failed(result))
+        return signalPassFailure();
+    }
+    if (device)
+      device.erase();
+    if (ModuleOp ttir = findModule(module, kTTIRModule))
+      ttir.erase();
+  }
+
+private:
+  static StringRef getFunctionName(Operation *op) {
+    return TypeSwitch<Operation *, StringRef>(op)
+        .Case([](ReadTileOp) { return "read_tile"; })
+        .Case([](WaitOp) { return "wait_signals"; })
+        .Case([](RunCommandsOp) { return "run_commands_ldst"; })
+        .Case([](RolesOp roles) {
+          return roles.getCommunicate().empty() ? "roles_plain"
+                                                : "roles_colocated";
+        });
+  }
+
+  static LogicalResult convert(Operation *op, DeviceLibrary &library) {
+    OpBuilder builder(op);
+    auto cloned =
+        library.clone(builder, op, getFunctionName(op), op->getOperands());
+    if (failed(cloned))
+      return failure();
+    if (op->getNumResults() > 0) {
+      auto yield = findOnlyMarker(op, *cloned, kYieldMarker);
+      if (failed(yield))
+        return failure();
+      if ((*yield)->getOperandTypes() != op->getResultTypes())
+        return op->emitOpError("expects its device function to yield its "
+                               "results");
+      op->replaceAllUsesWith((*yield)->getOperands());
+      (*yield)->erase();
+    }
+    op->erase();
+    return success();
+  }
+
+  static LogicalResult convert(RolesOp roles, DeviceLibrary &library) {
+    OpBuilder builder(roles);
+    auto cloned = library.clone(builder, roles, getFunctionName(roles),
+                                roles->getOperands());
+    if (failed(cloned))
+      return failure();
+    if (failed(moveInto(roles, *cloned, kComputeMarker, roles.getCompute())))
+      return failure();
+    if (!roles.getCommunicate().empty() &&
+        failed(moveInto(roles, *cloned, kCommunicateMarker,
+                        roles.getCommunicate())))
+      return failure();
+    roles.erase();
+    return success();
+  }
+
+  /// Puts the operations of `body` in the place of the marker. What the marker
+  /// takes stands for the context there.
+  static LogicalResult moveInto(RolesOp roles, ArrayRef<Operation *> cloned,
+                                StringRef marker, Region &body) {
+    auto place = findOnlyMarker(roles, cloned, marker);
+    if (failed(place))
+      return failure();
+    if (body.empty() || !body.hasOneBlock())
+      return roles.emitOpError("expects roles of one block");
+    Operation *at = *place;
+    if (at->getNumOperands() == 1)
+      for (Operation &op : body.front())
+        op.walk([&](Operation *inner) {
+          inner->replaceUsesOfWith(roles.getContext(), at->getOperand(0));
+        });
+    at->getBlock()->getOperations().splice(at->getIterator(),
+                                           body.front().getOperations());
+    at->erase();
+    return success();
+  }
+};
+
+} // namespace
+} // namespace syncopate

@@ -1,0 +1,76 @@
+//===- Passes.td - passes over plans together with Triton's IR ------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// These work on a module that holds, beside the plan, modules called `ttir`
+// (the kernel before TritonGPU's passes), `ttgir` (the same after them: what
+// becomes the fused kernel) and `device` (the device library).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_LOWERING_PASSES_TD
+#define SYNCOPATE_LOWERING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def InferTileFootprintsPass
+    : Pass<"chunk-infer-tile-footprints", "::mlir::ModuleOp"> {
+  let summary = "Find out which region of each argument a tile accesses";
+  let description = [{
+    Why: which chunks a tile waits for follows from what it reads.
+
+    Looks at every use of a bound argument in `@ttir`: descriptor loads and
+    stores, whose offsets must be affine in the coordinates that the tile
+    marker returns. A dimension whose offset runs with a loop inside the tile
+    counts as read whole. Arguments that have a `chunk.footprint` already are
+    left alone.
+
+    Errors: a use that is not understood, with the use, and the annotation to
+    write. Example: test/lowering/infer-tile-footprints.mlir.
+  }];
+}
+
+def BuildTablesPass
+    : Pass<"chunk-build-tables", "::syncopate::chunk::PlanOp"> {
+  let summary = "Write the command, signal and call tables of each rank";
+  let description = [{
+    Requires: `chunk-place-waits`. Ensures: every table of every
+    `chunk.schedule`.
+
+    Beside what tokens ask for, it adds what keeps one call apart from the
+    next, without a barrier: a transfer into a rank waits until all that read
+    the place there have ended the call before; a transfer from an input waits
+    until the input is in place. Example: test/lowering/build-tables.mlir.
+  }];
+}
+
+def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
+  let summary = "Put the device operations into the kernel";
+  let description = [{
+    Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
+    `chunk.wait`, and puts the body of the kernel into a `chunk.roles`, whose
+    second role runs the commands of co-located realizations if the plan has
+    any. The result does not depend on the schedule, only on the roles that it
+    needs.
+
+    Errors: a kernel without a marker. Example: test/lowering/splice-kernel.mlir.
+  }];
+}
+
+def ConvertChunkToTritonGPUPass
+    : Pass<"convert-chunk-to-triton-gpu", "::mlir::ModuleOp"> {
+  let summary = "Replace device operations by the device library's code";
+  let description = [{
+    Each device operation of `@ttgir` becomes the body of the function of
+    `@device` that has its name, and `chunk.roles` the outline given there.
+    The modules `@ttir` and `@device` are erased.
+
+    Ensures: `@ttgir` holds no chunk operation, and is what Triton takes.
+    Example: test/lowering/convert-chunk-to-triton-gpu.mlir.
+  }];
+}
+
+#endif // SYNCOPATE_LOWERING_PASSES_TD

@@ -1,0 +1,107 @@
+//===- SpliceKernel.cpp - device operations into the kernel ---------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "lowering/Passes.h"
+#include "lowering/TritonModule.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_SPLICEKERNELPASS
+#include "lowering/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+struct SpliceKernel : impl::SpliceKernelPassBase<SpliceKernel> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<KernelOp> kernels;
+    getOperation()->walk([&](KernelOp kernel) { kernels.push_back(kernel); });
+    for (KernelOp kernel : kernels)
+      if (failed(splice(kernel)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult splice(KernelOp kernel) {
+    ModuleOp ttgir = findModule(getOperation(), kTTGIRModule);
+    Operation *function =
+        ttgir ? findFunction(ttgir, kernel.getKernel()) : nullptr;
+    if (!function)
+      return kernel.emitOpError()
+             << "expects a function of this name in a module @"
+             << kTTGIRModule;
+    Region &body = function->getRegion(0);
+    if (!body.hasOneBlock() || body.getNumArguments() == 0)
+      return kernel.emitOpError(
+          "expects a kernel of one block whose first argument is the context");
+    Value context = body.getArgument(0);
+    SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
+    if (markers.empty())
+      return kernel.emitOpError() << "expects a tile marker in the kernel";
+    for (Operation *marker : markers)
+      if (failed(replaceMarker(kernel, marker, context)))
+        return failure();
+    wrapBody(kernel, body.front(), context);
+    return success();
+  }
+
+  /// A marker takes (coordinates, ordinal, position) and gives (coordinates,
+  /// ordinal).
+  static LogicalResult replaceMarker(KernelOp kernel, Operation *marker,
+                                     Value context) {
+    unsigned coordinates = kernel.getTiles().size();
+    if (marker->getNumResults() != coordinates + 1 ||
+        marker->getNumOperands() != coordinates + 2) {
+      auto diag = kernel.emitOpError()
+                  << "expects markers of " << coordinates
+                  << " coordinates, as its grid has, but got "
+                  << static_cast<int64_t>(marker->getNumResults()) - 1;
+      diag.attachNote(marker->getLoc()) << "the marker";
+      return diag;
+    }
+    OpBuilder builder(marker);
+    Location loc = marker->getLoc();
+    Value position = marker->getOperand(coordinates + 1);
+    auto read = ReadTileOp::create(builder, loc, context, position);
+    WaitOp::create(builder, loc, context, read.getWaitBegin(),
+                   read.getWaitEnd());
+    for (unsigned i = 0; i < coordinates; ++i)
+      marker->getResult(i).replaceAllUsesWith(read->getResult(i));
+    marker->getResult(coordinates)
+        .replaceAllUsesWith(marker->getOperand(coordinates));
+    marker->erase();
+    return success();
+  }
+
+  /// Moves all but the terminator into the compute role.
+  static void wrapBody(KernelOp kernel, Block &block, Value context) {
+    OpBuilder builder(block.getTerminator());
+    auto roles = RolesOp::create(builder, kernel.getLoc(), context);
+    Block *compute = builder.createBlock(&roles.getCompute());
+    compute->getOperations().splice(compute->end(), block.getOperations(),
+                                    block.begin(), roles->getIterator());
+    bool colocated = llvm::any_of(
+        kernel->getParentOp()->getRegion(0).getOps<TransferOpInterface>(),
+        [](TransferOpInterface transfer) {
+          return transfer.getRealization() == Realization::LdstColocated;
+        });
+    if (!colocated)
+      return;
+    builder.createBlock(&roles.getCommunicate());
+    RunCommandsOp::create(builder, kernel.getLoc(), context,
+                          Realization::LdstColocated);
+  }
+};
+
+} // namespace
+} // namespace syncopate

@@ -1,0 +1,50 @@
+//===- TritonModule.h - looking at Triton's IR by name ----------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The names of Triton's operations that the passes know stand here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_LOWERING_TRITONMODULE_H
+#define SYNCOPATE_LOWERING_TRITONMODULE_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace syncopate {
+
+/// Names of the modules beside a plan.
+inline constexpr llvm::StringLiteral kTTIRModule = "ttir";
+inline constexpr llvm::StringLiteral kTTGIRModule = "ttgir";
+inline constexpr llvm::StringLiteral kDeviceModule = "device";
+
+/// First lines of the inline assembly that marks a place.
+inline constexpr llvm::StringLiteral kTileMarker = "// syncopate.tile";
+inline constexpr llvm::StringLiteral kYieldMarker = "// syncopate.yield";
+inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
+inline constexpr llvm::StringLiteral kCommunicateMarker =
+    "// syncopate.communicate";
+
+/// The module called `name` directly inside `module`, or null.
+mlir::ModuleOp findModule(mlir::ModuleOp module, llvm::StringRef name);
+
+/// The tt.func called `name` in `module`, or its only one if `name` is empty;
+/// null if there is none.
+mlir::Operation *findFunction(mlir::ModuleOp module, llvm::StringRef name);
+
+/// The first argument of `function` that the source calls `name`, or null.
+mlir::Value findArgument(mlir::Operation *function, llvm::StringRef name);
+
+/// True if `op` is inline assembly whose text starts with `marker`.
+bool isMarker(mlir::Operation *op, llvm::StringRef marker);
+
+/// All such operations below `root`, in order.
+llvm::SmallVector<mlir::Operation *> findMarkers(mlir::Operation *root,
+                                                 llvm::StringRef marker);
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_LOWERING_TRITONMODULE_H

@@ -1,0 +1,54 @@
+//===- AssignRealization.cpp - how each transfer is carried out -----------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_ASSIGNREALIZATIONPASS
+#include "passes/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+struct AssignRealization
+    : impl::AssignRealizationPassBase<AssignRealization> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    PlanOp plan = getOperation();
+    Realization chosen = Realization::LdstColocated;
+    if (plan.getStrategy())
+      chosen = plan.getStrategy()->getRealization();
+    if (!realization.empty()) {
+      std::optional<Realization> named = symbolizeRealization(realization);
+      if (!named) {
+        plan.emitOpError() << "expects a known realization, but got '"
+                           << realization << "'";
+        return signalPassFailure();
+      }
+      chosen = *named;
+    }
+    for (auto transfer : plan.getBody().getOps<TransferOpInterface>()) {
+      if (!transfer.getRealization())
+        transfer.setRealization(chosen);
+      Realization used = *transfer.getRealization();
+      if (used != Realization::CopyEngine &&
+          used != Realization::LdstColocated) {
+        transfer.emitOpError()
+            << "expects realization copy_engine or ldst_colocated, but got "
+            << stringifyRealization(used);
+        return signalPassFailure();
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace syncopate

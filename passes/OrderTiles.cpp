@@ -1,0 +1,119 @@
+//===- OrderTiles.cpp - tiles by the arrival of what they read ------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/KernelDependence.h"
+#include "passes/Passes.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_ORDERTILESPASS
+#include "passes/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    PlanOp plan = getOperation();
+    TileOrder policy = TileOrder::Arrival;
+    int64_t rows = 8;
+    if (auto strategy = plan.getStrategy()) {
+      policy = strategy->getOrder();
+      rows = strategy->getGroup();
+    }
+    if (!order.empty()) {
+      std::optional<TileOrder> named = symbolizeTileOrder(order);
+      if (!named) {
+        plan.emitOpError() << "expects a known tile order, but got '" << order
+                           << "'";
+        return signalPassFailure();
+      }
+      policy = *named;
+    }
+    if (group != 0)
+      rows = group;
+    if (rows < 1) {
+      plan.emitOpError() << "expects group to be positive, but got " << rows;
+      return signalPassFailure();
+    }
+    for (auto schedule :
+         llvm::make_early_inc_range(plan.getBody().getOps<ScheduleOp>()))
+      schedule.erase();
+    PlanGraph graph(plan);
+    for (auto transfer : graph.getTransfers())
+      if (!transfer.getRealization()) {
+        transfer.emitOpError("has no realization; run "
+                             "chunk-assign-realization first");
+        return signalPassFailure();
+      }
+    SmallVector<int64_t> arrival = graph.estimateArrival();
+    SmallVector<KernelOp> kernels =
+        llvm::to_vector(plan.getBody().getOps<KernelOp>());
+    OpBuilder builder = OpBuilder::atBlockEnd(&plan.getBody().front());
+    for (KernelOp kernel : kernels) {
+      if (failed(requireFootprints(kernel)))
+        return signalPassFailure();
+      for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
+        KernelDependence dependence(graph, kernel, rank);
+        if (!dependence.isValid())
+          return signalPassFailure();
+        ScheduleOp::create(
+            builder, kernel.getLoc(), kernel.getKernelAttr(),
+            builder.getI64IntegerAttr(rank),
+            orderTiles(kernel, dependence, arrival, policy, rows), TableAttr{},
+            TableAttr{}, TableAttr{}, TableAttr{});
+      }
+    }
+  }
+
+private:
+  static LogicalResult requireFootprints(KernelOp kernel) {
+    for (Attribute name : kernel.getArgNames())
+      if (llvm::none_of(kernel.getFootprints(), [&](FootprintOp footprint) {
+            return footprint.getArgAttr() == name;
+          }))
+        return kernel.emitOpError()
+               << "has no footprint of argument " << name
+               << "; run chunk-infer-tile-footprints, or write a "
+                  "chunk.footprint in its body";
+    return success();
+  }
+
+  static TableAttr orderTiles(KernelOp kernel, KernelDependence &dependence,
+                              ArrayRef<int64_t> arrival, TileOrder policy,
+                              int64_t rows) {
+    using Key = std::array<int64_t, 5>;
+    int64_t count = kernel.getNumTiles();
+    SmallVector<Key> keys(count);
+    for (int64_t tile = 0; tile < count; ++tile) {
+      int64_t last = 0;
+      if (policy == TileOrder::Arrival)
+        for (unsigned id : dependence.getTransfers(tile))
+          last = std::max(last, arrival[id]);
+      auto [c0, c1, c2] = KernelDependence::getCoordinates(kernel, tile);
+      keys[tile] = {last, c0 / rows, c1, c2, c0};
+    }
+    SmallVector<int64_t> tiles(count), values;
+    std::iota(tiles.begin(), tiles.end(), 0);
+    llvm::sort(tiles, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+    for (int64_t tile : tiles)
+      llvm::append_range(values,
+                         KernelDependence::getCoordinates(kernel, tile));
+    return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
+  }
+};
+
+} // namespace
+} // namespace syncopate

@@ -1,0 +1,141 @@
+//===- Passes.td - passes over plans --------------------------------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// In the order in which `syncopate-plan-pipeline` runs them. Those that need a
+// kernel's IR or build the tables are in lowering/Passes.td.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_PASSES_PASSES_TD
+#define SYNCOPATE_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DecomposeCollectivesPass
+    : Pass<"chunk-decompose-collectives", "::syncopate::chunk::PlanOp"> {
+  let summary = "Rewrite collectives into puts and gets";
+  let description = [{
+    Why: a schedule knows only transfers between two ranks; a collective can be
+    carried out by several algorithms.
+
+    The algorithm is the one that the collective names with `by`, else the
+    option, else the strategy of the plan, else `direct_push`:
+    * `direct_push`: each member puts its block to every other, the next one
+      first, so that no destination is hit by all at once.
+    * `direct_pull`: each member gets every other's block, the next one first.
+    * `ring_push`, `ring_pull`: blocks travel around the ring in
+      (members - 1) steps, each after the one that brought it.
+
+    Ensures: no collective is left; users of its token come after all of its
+    transfers.
+    Example: test/passes/decompose-collectives.mlir.
+  }];
+  let options = [
+    Option<"algorithm", "algorithm", "std::string", "\"\"",
+           "algorithm of collectives that name none (default: the strategy's)">
+  ];
+}
+
+def SplitTransfersPass
+    : Pass<"chunk-split-transfers", "::syncopate::chunk::PlanOp"> {
+  let summary = "Cut transfers into smaller chunks";
+  let description = [{
+    Why: a tile may start when its piece has arrived, and a chain of transfers
+    can be pipelined.
+
+    Each transfer becomes up to `splits` transfers along its first dimension
+    of more than one row. Where a transfer forwards exactly what its
+    predecessor brought, piece i comes after piece i; otherwise after all.
+
+    Requires: no collective. Example: test/passes/split-transfers.mlir.
+  }];
+  let options = [
+    Option<"splits", "splits", "int64_t", "0",
+           "pieces per transfer (default: the strategy's)">
+  ];
+}
+
+def AssignRealizationPass
+    : Pass<"chunk-assign-realization", "::syncopate::chunk::PlanOp"> {
+  let summary = "Choose how each transfer is carried out";
+  let description = [{
+    Gives a realization to every transfer that has none: the option, else the
+    strategy's, else `ldst_colocated`.
+
+    Errors: a realization that the compiler does not lower.
+    Example: test/passes/assign-realization.mlir.
+  }];
+  let options = [
+    Option<"realization", "realization", "std::string", "\"\"",
+           "realization of transfers that name none (default: the strategy's)">
+  ];
+}
+
+def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
+  let summary = "Check that transfers read what is there and do not collide";
+  let description = [{
+    A pure check. Every byte that a transfer reads is an input of its source
+    rank or was brought there by a transfer that it comes after; no two
+    transfers that are not ordered write the same bytes, none overwrites an
+    input, and none writes what another that is not ordered with it reads.
+
+    Requires: no collective. Errors name both transfers.
+    Example: test/passes/check-plan-invalid.mlir.
+  }];
+}
+
+def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
+  let summary = "Order each rank's tiles by the arrival of what they read";
+  let description = [{
+    Why: a CTA that waits computes nothing. `arrival` sorts tiles by the time
+    at which the last chunk that they read arrives, in a model where each rank
+    moves its chunks one after another at one rate; tiles that read only the
+    rank's own input come first. Tiles of the same time keep the locality of
+    Triton's grouped order: `group` rows of tiles are walked column by column.
+    `grouped` ignores arrival.
+
+    Requires: realizations; a footprint for each bound argument.
+    Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`.
+    Errors: a tile that reads what no input or transfer provides.
+    Example: test/passes/order-tiles.mlir.
+  }];
+  let options = [
+    Option<"order", "order", "std::string", "\"\"",
+           "arrival or grouped (default: the strategy's)">,
+    Option<"group", "group", "int64_t", "0",
+           "rows of tiles that stay together (default: the strategy's)">
+  ];
+}
+
+def AllocateSignalsPass
+    : Pass<"chunk-allocate-signals", "::syncopate::chunk::PlanOp"> {
+  let summary = "Give every transfer a flag, and lay the flags out";
+  let description = [{
+    Flag i says that transfer i, counted in the order of the plan, is complete;
+    it has the same number on every rank. Behind them stand per rank: its twin
+    for streams, `ready`, `done` and their twins; see `SignalLayout`.
+
+    Ensures: `signal` on every transfer, `signals` on the plan.
+    Example: test/passes/allocate-signals.mlir.
+  }];
+}
+
+def PlaceWaitsPass : Pass<"chunk-place-waits", "::syncopate::chunk::PlanOp"> {
+  let summary = "Say which flags each tile waits for";
+  let description = [{
+    A tile waits for the transfers that bring what it reads, but no more often
+    than needed: of several transfers that one rank carries out in order, only
+    for the last; and not for what an earlier tile of the same CTA has waited
+    for. Tile p of the order is computed by CTA p modulo `ctas`.
+
+    Requires: `chunk-order-tiles`, `chunk-allocate-signals`.
+    Ensures: columns `wait_begin`, `wait_end` in `tiles`, and `waits`.
+    Example: test/passes/place-waits.mlir.
+  }];
+}
+
+#endif // SYNCOPATE_PASSES_PASSES_TD

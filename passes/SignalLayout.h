@@ -1,0 +1,43 @@
+//===- SignalLayout.h - where each flag stands ------------------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_PASSES_SIGNALLAYOUT_H
+#define SYNCOPATE_PASSES_SIGNALLAYOUT_H
+
+#include "dialect/Chunk.h"
+
+namespace syncopate {
+
+/// The flags of a rank, laid out alike on all ranks.
+///
+/// A flag holds an epoch, which only grows. A *twin* holds 0 or 1: a stream
+/// can wait only for a value that is frozen when a graph captures it, so it
+/// waits for 1 and writes 0 before the work that the flag guards.
+struct SignalLayout {
+  int64_t transfers;
+  int64_t ranks;
+
+  /// Transfer `id` is complete.
+  int64_t data(int64_t id) const { return id; }
+  int64_t dataTwin(int64_t id) const { return transfers + id; }
+  /// Rank `rank` has its input in place.
+  int64_t ready(int64_t rank) const { return 2 * transfers + rank; }
+  int64_t readyTwin(int64_t rank) const { return ready(ranks + rank); }
+  /// Rank `rank` has ended its call, and reads none of its buffers any more.
+  int64_t done(int64_t rank) const { return ready(2 * ranks + rank); }
+  int64_t doneTwin(int64_t rank) const { return ready(3 * ranks + rank); }
+  /// This rank's copy engine has carried out the call's commands.
+  int64_t engineDone() const { return ready(4 * ranks); }
+  int64_t total() const { return engineDone() + 1; }
+
+  /// The layout as a table of one row.
+  chunk::TableAttr toTable(mlir::MLIRContext *context) const;
+};
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_PASSES_SIGNALLAYOUT_H

@@ -1,0 +1,100 @@
+//===- SplitTransfers.cpp - transfers into smaller chunks -----------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_SPLITTRANSFERSPASS
+#include "passes/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    PlanOp plan = getOperation();
+    int64_t count = splits;
+    if (count == 0)
+      count = plan.getStrategy() ? plan.getStrategy()->getSplits() : 1;
+    if (count < 1) {
+      plan.emitOpError() << "expects splits to be positive, but got " << count;
+      return signalPassFailure();
+    }
+    if (count == 1)
+      return;
+    SmallVector<TransferOpInterface> transfers = llvm::to_vector(
+        plan.getBody().getOps<TransferOpInterface>());
+    for (TransferOpInterface transfer : transfers)
+      split(transfer, count);
+    for (TransferOpInterface transfer : llvm::reverse(transfers))
+      if (pieces.contains(transfer->getResult(0)))
+        transfer.erase();
+  }
+
+private:
+  void split(TransferOpInterface transfer, int64_t count) {
+    ArrayRef<int64_t> sizes = transfer.getSizes();
+    auto *longer = llvm::find_if(sizes, [](int64_t s) { return s > 1; });
+    if (longer == sizes.end())
+      return;
+    unsigned dim = longer - sizes.begin();
+    int64_t rows = llvm::divideCeilSigned(sizes[dim], count);
+    OpBuilder builder(transfer);
+    SmallVector<Value> made;
+    for (int64_t begin = 0; begin < sizes[dim]; begin += rows) {
+      SmallVector<int64_t> srcOffsets(transfer.getSrcOffsets());
+      SmallVector<int64_t> dstOffsets(transfer.getDstOffsets());
+      SmallVector<int64_t> pieceSizes(sizes);
+      srcOffsets[dim] += begin;
+      dstOffsets[dim] += begin;
+      pieceSizes[dim] = std::min(rows, sizes[dim] - begin);
+      Operation *piece = builder.clone(*transfer);
+      piece->setAttr("src_offsets", builder.getDenseI64ArrayAttr(srcOffsets));
+      piece->setAttr("dst_offsets", builder.getDenseI64ArrayAttr(dstOffsets));
+      piece->setAttr("sizes", builder.getDenseI64ArrayAttr(pieceSizes));
+      narrowDependencies(transfer, piece, made.size());
+      made.push_back(piece->getResult(0));
+    }
+    Value token = JoinOp::create(builder, transfer.getLoc(), made);
+    transfer->getResult(0).replaceAllUsesWith(token);
+    joins[token] = transfer->getResult(0);
+    pieces[transfer->getResult(0)] = std::move(made);
+  }
+
+  /// Where `piece` passes on piece `number` of what a predecessor brought,
+  /// lets it come after that piece alone.
+  void narrowDependencies(TransferOpInterface whole, Operation *piece,
+                          size_t number) {
+    for (OpOperand &operand : piece->getOpOperands()) {
+      auto it = joins.find(operand.get());
+      if (it == joins.end())
+        continue;
+      auto before = cast<TransferOpInterface>(it->second.getDefiningOp());
+      if (before.getDst() == whole.getSrc() &&
+          before.getDstRank() == whole.getSrcRank() &&
+          before.getDstOffsets() == whole.getSrcOffsets() &&
+          before.getSizes() == whole.getSizes())
+        operand.set(pieces[it->second][number]);
+    }
+  }
+
+  /// Tokens of the pieces of a split transfer, by its own token.
+  llvm::DenseMap<Value, SmallVector<Value>> pieces;
+  /// The token of the transfer whose pieces a join stands for.
+  llvm::DenseMap<Value, Value> joins;
+};
+
+} // namespace
+} // namespace syncopate
