@@ -5,9 +5,10 @@ modules out of Triton as generic-form text, moves generic-form text back in, and
 TritonGPU IR and LLVM IR so that a transformed module goes on to PTX and cubin.
 """
 
+from syncopate.bridge.cache import cache_folder, write_whole
 from syncopate.bridge.errors import BridgeError
 from syncopate.bridge.module import export_module, import_module, new_context, self_check
-from syncopate.bridge.stages import Captured, KernelSpec, capture_ttgir, compile_with
+from syncopate.bridge.stages import Captured, KernelSpec, capture_ttgir, compile_with, divisible
 from syncopate.bridge.wrapper import CONTEXT_ARGUMENT, make_wrapper
 
 __all__ = [
@@ -15,11 +16,14 @@ __all__ = [
     "BridgeError",
     "Captured",
     "KernelSpec",
+    "cache_folder",
     "capture_ttgir",
     "compile_with",
+    "divisible",
     "export_module",
     "import_module",
     "make_wrapper",
     "new_context",
     "self_check",
+    "write_whole",
 ]

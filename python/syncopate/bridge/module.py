@@ -7,6 +7,7 @@ through Triton's own bindings, the module is printed, and the attribute is neutr
 import os
 import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -55,7 +56,12 @@ def export_module(module: Any) -> str:
         module.set_attr(_POISON_NAME, builder.get_string_attr(""))
     if '"builtin.module"() ' not in text or text.count(_POISON_TEXT) != 1:
         raise BridgeError("Triton did not print the module in generic form")
-    for cut in (f", {_POISON_TEXT}", f"{_POISON_TEXT}, ", f" attributes {{{_POISON_TEXT}}}", _POISON_TEXT):
+    for cut in (
+        f", {_POISON_TEXT}",
+        f"{_POISON_TEXT}, ",
+        f" attributes {{{_POISON_TEXT}}}",
+        _POISON_TEXT,
+    ):
         if cut in text:
             text = text.replace(cut, "")
             break
@@ -80,7 +86,7 @@ def import_module(text: str, context: Any) -> Any:
     except RuntimeError as error:
         raise BridgeError(f"Triton does not accept the module it was given: {error}") from error
     finally:
-        os.unlink(path)
+        Path(path).unlink()
     module.context = context
     return module
 
@@ -100,8 +106,14 @@ def self_check(module: Any) -> None:
         again = export_module(import_module(text, module.context))
         if again != text:
             line, other = next(
-                (pair for pair in zip(text.splitlines(), again.splitlines(), strict=False) if pair[0] != pair[1]),
+                (
+                    pair
+                    for pair in zip(text.splitlines(), again.splitlines(), strict=False)
+                    if pair[0] != pair[1]
+                ),
                 ("", "the texts differ in length"),
             )
-            raise BridgeError(f"the round trip of a module is not exact: {line.strip()!r} came back as {other.strip()!r}")
+            raise BridgeError(
+                f"the round trip of a module is not exact: {line.strip()!r} came back as {other.strip()!r}"
+            )
         _checked.add(triton.__version__)

@@ -1,3 +1,5 @@
+# mypy: allow-subclassing-any
+
 """Hooks into Triton's compile, between TritonGPU IR and LLVM IR.
 
 Triton offers one global hook that sees the table of stages of every compile. It is installed here under a lock, acts
@@ -9,9 +11,10 @@ Triton's on-disk cache knows nothing of the transformation, so the caller's key 
 """
 
 import hashlib
+import math
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +26,7 @@ from triton.runtime.jit import JITFunction
 
 from syncopate.bridge.module import export_module, import_module, self_check
 
-__all__ = ["Captured", "KernelSpec", "Transform", "capture_ttgir", "compile_with"]
+__all__ = ["Captured", "KernelSpec", "Transform", "capture_ttgir", "compile_with", "divisible"]
 
 Transform = Callable[[str, str], str]
 """Takes the generic-form TTIR and TTGIR of a kernel, returns the generic-form TTGIR to compile in its place."""
@@ -41,7 +44,7 @@ class KernelSpec:
             ``constexpr``.
         constexprs: Values of the parameters whose type is ``constexpr``, by name.
         attrs: What Triton may assume of a parameter, by the path of its position: ``{(0,): [["tt.divisibility",
-            16]]}``.
+            16]]}``. ``divisible`` makes them.
         target: What to compile for, e.g. ``GPUTarget("cuda", 90, 32)``.
         options: Triton's compile options, ``num_warps`` and ``num_stages`` among them. ``enable_fp_fusion`` is on
             unless it is given: its default differs between versions of Triton.
@@ -51,12 +54,31 @@ class KernelSpec:
     signature: Mapping[str, str]
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     attrs: Mapping[tuple[int, ...], Any] = field(default_factory=dict)
-    target: GPUTarget = GPUTarget("cuda", 90, 32)
+    target: GPUTarget = field(default_factory=lambda: GPUTarget("cuda", 90, 32))
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def pinned_options(self) -> dict[str, Any]:
         """Returns the options with nothing left to a default that Triton changes between versions."""
         return {"enable_fp_fusion": True, **self.options}
+
+
+def divisible(names: Sequence[str], values: Mapping[str, int]) -> dict[tuple[int, ...], Any]:
+    """Returns what Triton may assume of integer and pointer parameters, for ``KernelSpec.attrs``.
+
+    Triton itself distinguishes multiples of 16 only. Smaller powers of two matter where rows are not 16-byte aligned:
+    an asynchronous copy of 4 bytes needs strides that are a multiple of two 16-bit elements.
+
+    Args:
+        names: All parameters of the kernel, in order.
+        values: By name, a value (or an address) that stands for all that will be passed: a multiple of the largest
+            power of two, up to 16, that divides them.
+    """
+    attrs: dict[tuple[int, ...], Any] = {}
+    for name, value in values.items():
+        divisor = math.gcd(value, 16)
+        if divisor > 1:
+            attrs[(names.index(name),)] = [["tt.divisibility", divisor]]
+    return attrs
 
 
 @dataclass(frozen=True)
@@ -87,7 +109,9 @@ class _KeyedGluonSource(GluonASTSource):
 
 def _source(spec: KernelSpec, key: str) -> Any:
     cls = _KeyedGluonSource if spec.kernel.is_gluon() else _KeyedSource
-    source = cls(spec.kernel, dict(spec.signature), constexprs=dict(spec.constexprs), attrs=dict(spec.attrs))
+    source = cls(
+        spec.kernel, dict(spec.signature), constexprs=dict(spec.constexprs), attrs=dict(spec.attrs)
+    )
     source.key = key
     return source
 
@@ -143,11 +167,8 @@ def capture_ttgir(spec: KernelSpec) -> Captured:
         captured.append(_run_stage(spec, original, module, metadata)[0])
         raise _Stop
 
-    with _wrapped_ttgir_stage(stop):
-        try:
-            _compile(spec, "capture")
-        except _Stop:
-            pass
+    with _wrapped_ttgir_stage(stop), suppress(_Stop):
+        _compile(spec, "capture")
     return captured[0]
 
 

@@ -6,8 +6,6 @@ inlines.
 """
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,26 +13,21 @@ import triton
 import triton.language as tl
 from triton.runtime.jit import JITFunction
 
+from syncopate.bridge.cache import cache_folder, write_whole
+
 __all__ = ["CONTEXT_ARGUMENT", "make_wrapper"]
 
 CONTEXT_ARGUMENT: Final = "sy_context"
 """Name of the parameter that a wrapper puts before those of the kernel; its type is ``*i64``."""
 
 
-def _cache_folder() -> Path:
-    root = os.environ.get("SYNCOPATE_CACHE_DIR") or Path.home() / ".cache" / "syncopate"
-    return Path(root) / "wrappers"
-
-
 def _write(source: str, name: str) -> Path:
-    """Writes ``source`` to a file of its own, whole or not at all; Triton reads a kernel's source from its file."""
-    path = _cache_folder() / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+    """Writes ``source`` to a file of its own: Triton reads the source of a kernel from its file."""
+    path = (
+        cache_folder("wrappers") / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
+    )
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "w") as file:
-            file.write(source)
-        os.replace(temporary, path)
+        write_whole(path, source)
     return path
 
 
@@ -50,11 +43,15 @@ def make_wrapper(kernel: JITFunction[Any], name: str) -> JITFunction[Any]:
         ValueError: ``name`` is no identifier, or ``kernel`` has a parameter called ``sy_context``.
     """
     if not isinstance(kernel, JITFunction):
-        raise TypeError(f"kernel must be a @triton.jit function, but got {type(kernel).__name__}; pass the function that it wraps")
+        raise TypeError(
+            f"kernel must be a @triton.jit function, but got {type(kernel).__name__}; pass the function that it wraps"
+        )
     if not name.isidentifier():
         raise ValueError(f"name must be a Python identifier, but got {name!r}")
     if CONTEXT_ARGUMENT in kernel.arg_names:
-        raise ValueError(f"parameter {CONTEXT_ARGUMENT!r} of {kernel.__name__} collides with the context argument; rename it")
+        raise ValueError(
+            f"parameter {CONTEXT_ARGUMENT!r} of {kernel.__name__} collides with the context argument; rename it"
+        )
     parameters = [f"{p.name}: tl.constexpr" if p.is_constexpr else p.name for p in kernel.params]
     source = "\n".join(
         [
@@ -71,8 +68,13 @@ def make_wrapper(kernel: JITFunction[Any], name: str) -> JITFunction[Any]:
         ]
     )
     path = _write(source, name)
-    scope: dict[str, Any] = {"__name__": f"syncopate.wrappers.{name}", "triton": triton, "tl": tl, "sy_kernel": kernel}
-    exec(compile(source, str(path), "exec"), scope)  # noqa: S102 - the source was made above
+    scope: dict[str, Any] = {
+        "__name__": f"syncopate.wrappers.{name}",
+        "triton": triton,
+        "tl": tl,
+        "sy_kernel": kernel,
+    }
+    exec(compile(source, str(path), "exec"), scope)
     wrapper = scope[name]
     assert isinstance(wrapper, JITFunction)
     return wrapper

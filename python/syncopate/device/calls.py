@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """The beginning and the end of a call.
 
 A call opens when CTA 0 tells the peers that this rank's input is in place; the launch of the kernel itself orders

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """The communication role on ordinary loads and stores.
 
 Commands are carried out in order. The CTAs share each command block by block, without waiting for each other between
@@ -47,7 +49,8 @@ def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.co
 
     Args:
         command: Pointer to the fields of the command.
-        part, parts: Which share of the blocks to copy, i32.
+        part: First block to copy, i32.
+        parts: Blocks from one to the next, i32.
         UNIT: Bytes per load and store; divides addresses, strides and row size. The region has fewer than 2³¹ units.
         UNITS_PER_BLOCK: Units that the role has in flight at once.
     """
@@ -61,16 +64,19 @@ def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.co
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // UNIT
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // UNIT).to(tl.int32)
     units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
-    lane = tl.arange(0, LANES)[None, :]
     for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
         unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
         row = unit // row_units
         column = unit - row * row_units
         src_offset = (row * src_stride + column) * LANES
         dst_offset = (row * dst_stride + column) * LANES
-        mask = (unit < units)[:, None]
-        data = tl.load(src + (src_offset[:, None] + lane), mask=mask)
-        tl.store(dst + (dst_offset[:, None] + lane), data, mask=mask)
+        mask = unit < units
+        if LANES == 1:
+            tl.store(dst + dst_offset, tl.load(src + src_offset, mask=mask), mask=mask)
+        else:
+            lane = tl.arange(0, LANES)[None, :]
+            data = tl.load(src + (src_offset[:, None] + lane), mask=mask[:, None])
+            tl.store(dst + (dst_offset[:, None] + lane), data, mask=mask[:, None])
 
 
 @triton.jit
@@ -82,7 +88,7 @@ def run_commands_ldst(ctx, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
     cta = tl.program_id(0)
     num_ctas = tl.load(ctx + NUM_CTAS).to(tl.int32)
     num_commands = tl.load(ctx + NUM_COMMANDS).to(tl.int32)
-    for k in range(0, num_commands):
+    for k in range(num_commands):
         command = commands + k * COMMAND_STRIDE
         parts = tl.load(command + COMMAND_PARTS).to(tl.int32)
         parts = tl.where(parts == 0, num_ctas, parts)

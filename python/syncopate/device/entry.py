@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """Entry points of the device library: each is compiled alone and moved into fused kernels by the passes.
 
 A function "returns" values to the kernel that it is moved into by a yield marker: impure inline assembly whose text

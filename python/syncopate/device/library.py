@@ -1,58 +1,100 @@
 """The device library as IR: every function compiled by the installed Triton and exported in generic form."""
 
 import functools
+import hashlib
+import json
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
-import triton.language as tl
+import triton
 from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
 
-from syncopate.bridge import KernelSpec, capture_ttgir
+from syncopate.bridge import KernelSpec, cache_folder, capture_ttgir, write_whole
 from syncopate.device import entry
 from syncopate.device.copy import COPY_WARPS
 
-__all__ = ["COMMUNICATION_REGISTERS", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "UNITS", "library"]
 
-COMMUNICATION_REGISTERS = 40
+COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located communication role: what is left beside eight computing warps."""
+
+UNITS: Final = (16, 8, 4, 2, 1)
+"""Bytes that the communication role can move with one load and store."""
 
 
 def library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
+    The names are ``read_tile``, ``wait_signals``, ``open_call``, ``close_call``, ``run_commands_ldst``,
+    ``roles_plain`` and ``roles_colocated``. Each module holds one function, a single block that ends in a return and
+    calls nothing. The result is kept in memory and on disk.
+
     Args:
         target: GPU to compile for.
         num_warps: Warps of the local kernel.
-        unit: Bytes per load and store of the communication role: 1, 2, 4, 8 or 16.
+        unit: One of ``UNITS``: divides the addresses, strides and row sizes of all commands.
+
+    Raises:
+        ValueError: ``unit`` is none of ``UNITS``.
     """
-    if unit not in (1, 2, 4, 8, 16):
-        raise ValueError(f"unit must be 1, 2, 4, 8 or 16 bytes, but got {unit}")
+    if unit not in UNITS:
+        raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
     return _library(target, num_warps, unit)
 
 
 @functools.cache
+def _source_hash() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
 def _library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
-    tma = int(target.arch) >= 90
-    copy = {"UNIT": unit, "UNITS_PER_BLOCK": 512 if unit == 16 else 1024}
-    roles = {"WARPS": COPY_WARPS.value, "REGISTERS": COMMUNICATION_REGISTERS}
-    specs = {
-        "read_tile": _spec(entry.read_tile_entry, ("t",), {}, target, num_warps),
-        "wait_signals": _spec(entry.wait_signals_entry, ("begin", "end"), {"TMA_READS": tma}, target, num_warps),
-        "open_call": _spec(entry.open_call, (), {}, target, num_warps),
-        "close_call": _spec(entry.close_call, (), {}, target, num_warps),
-        "run_commands_ldst": _spec(entry.run_commands_ldst, (), copy, target, COPY_WARPS.value),
-        "roles_plain": _spec(entry.roles_plain, (), {}, target, num_warps),
-        "roles_colocated": _spec(entry.roles_colocated, (), roles, target, num_warps),
+    key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{_source_hash()}"
+    path = cache_folder("device") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    if path.exists():
+        modules: dict[str, str] = json.loads(path.read_text())
+        return modules
+    modules = {
+        name: capture_ttgir(spec).ttgir for name, spec in _specs(target, num_warps, unit).items()
     }
-    return {name: capture_ttgir(spec).ttgir for name, spec in specs.items()}
+    write_whole(path, json.dumps(modules))
+    return modules
 
 
-def _spec(kernel, scalars, constexprs, target, num_warps) -> KernelSpec:
-    signature = {"ctx": "*i64", **dict.fromkeys(scalars, "i32"), **dict.fromkeys(constexprs, "constexpr")}
-    return KernelSpec(
-        kernel,
-        signature,
-        constexprs,
-        {(0,): [["tt.divisibility", 16]]},
-        target,
-        {"num_warps": num_warps, "num_stages": 1},
-    )
+def _specs(target: GPUTarget, num_warps: int, unit: int) -> dict[str, KernelSpec]:
+    def spec(
+        kernel: JITFunction[Any], *scalars: str, warps: int = num_warps, **constexprs: Any
+    ) -> KernelSpec:
+        signature = {
+            "ctx": "*i64",
+            **dict.fromkeys(scalars, "i32"),
+            **dict.fromkeys(constexprs, "constexpr"),
+        }
+        options = {"num_warps": warps, "num_stages": 1}
+        return KernelSpec(
+            kernel, signature, constexprs, {(0,): [["tt.divisibility", 16]]}, target, options
+        )
+
+    copy_warps = COPY_WARPS.value
+    # Four loads of 16 bytes per thread are what 40 registers hold.
+    units_per_block = 128 * (4 if unit == 16 else 8)
+    return {
+        "read_tile": spec(entry.read_tile_entry, "t"),
+        "wait_signals": spec(
+            entry.wait_signals_entry, "begin", "end", TMA_READS=int(target.arch) >= 90
+        ),
+        "open_call": spec(entry.open_call),
+        "close_call": spec(entry.close_call),
+        "run_commands_ldst": spec(
+            entry.run_commands_ldst, warps=copy_warps, UNIT=unit, UNITS_PER_BLOCK=units_per_block
+        ),
+        "roles_plain": spec(entry.roles_plain),
+        "roles_colocated": spec(
+            entry.roles_colocated, WARPS=copy_warps, REGISTERS=COMMUNICATION_REGISTERS
+        ),
+    }

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """Outlines of the fused kernel: which roles a CTA has, and what surrounds them.
 
 An outline is a whole kernel with holes. A hole is a marker, impure inline assembly whose text begins with
@@ -28,7 +30,12 @@ def _compute(ctx):
 @gluon.jit
 def _communicate(ctx):
     gl.inline_asm_elementwise(
-        "// syncopate.communicate\nmov.b32 $0, 0;\n// $1", "=r,l", [ctx], dtype=tl.int32, is_pure=False, pack=1
+        "// syncopate.communicate\nmov.b32 $0, 0;\n// $1",
+        "=r,l",
+        [ctx],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
     )
 
 

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """Waiting for signals and raising them.
 
 Consumer. One thread polls the flag with an acquire load at system scope; Triton broadcasts what it saw through shared
@@ -41,7 +43,15 @@ from syncopate.device.abi import (
     WAITS,
     WHERE_COMMAND,
 )
-from syncopate.device.words import epoch_of, fence_system, fence_tma, global_timer, state_of, words32, words64
+from syncopate.device.words import (
+    epoch_of,
+    fence_system,
+    fence_tma,
+    global_timer,
+    state_of,
+    words32,
+    words64,
+)
 
 __all__ = ["raise_signals", "wait_signals"]
 
@@ -104,27 +114,30 @@ def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
 
     Args:
         ctx: The context.
-        begin, end: Range of rows of the wait table, i32.
+        begin: First row of the wait table, i32.
+        end: Row after the last, i32.
         WHERE: What the fault record says about who waited.
         TMA_READS: Whether TMA may read the data next.
 
     Returns:
         i32, the same in every thread: 1 when all flags have come, 0 when the call has been given up.
     """
-    flags = words32(tl.load(ctx + FLAGS))
-    waits = words32(tl.load(ctx + WAITS))
-    epoch = epoch_of(ctx)
     arrived = 1
-    for w in range(begin, end):
-        index = tl.load(waits + w * WAIT_STRIDE)
-        count = tl.load(waits + w * WAIT_STRIDE + 1)
-        wanted = tl.where(count == 0, epoch - 1, epoch * count)
-        seen = _poll(flags + index)
-        if seen - wanted < 0:
-            seen = _block(ctx, index, wanted, seen, WHERE)
-        arrived = tl.where(seen - wanted < 0, 0, arrived)
-    if TMA_READS:
-        fence_tma()
+    # Most tiles wait for nothing and should pay one comparison for it.
+    if begin < end:
+        flags = words32(tl.load(ctx + FLAGS))
+        waits = words32(tl.load(ctx + WAITS))
+        epoch = epoch_of(ctx)
+        for w in range(begin, end):
+            index = tl.load(waits + w * WAIT_STRIDE)
+            count = tl.load(waits + w * WAIT_STRIDE + 1)
+            wanted = tl.where(count == 0, epoch - 1, epoch * count)
+            seen = _poll(flags + index)
+            if seen - wanted < 0:
+                seen = _block(ctx, index, wanted, seen, WHERE)
+            arrived = tl.where(seen - wanted < 0, 0, arrived)
+        if TMA_READS:
+            fence_tma()
     return arrived
 
 
@@ -142,4 +155,6 @@ def raise_signals(ctx, begin, end):
         if kind == SIGNAL_ADD:
             tl.atomic_add(flag, 1, sem="release", scope="sys")
         else:
-            tl.atomic_xchg(flag, tl.where(kind == SIGNAL_EPOCH, epoch, 1), sem="release", scope="sys")
+            tl.atomic_xchg(
+                flag, tl.where(kind == SIGNAL_EPOCH, epoch, 1), sem="release", scope="sys"
+            )

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """Small pieces that the other device functions share: reading the context, barriers, fences."""
 
 import triton
@@ -5,7 +7,16 @@ import triton.language as tl
 
 from syncopate.device.abi import STATE, STATE_EPOCH
 
-__all__ = ["epoch_of", "fence_system", "fence_tma", "global_timer", "state_of", "unpack_range", "words32", "words64"]
+__all__ = [
+    "epoch_of",
+    "fence_system",
+    "fence_tma",
+    "global_timer",
+    "state_of",
+    "unpack_range",
+    "words32",
+    "words64",
+]
 
 
 @triton.jit
@@ -41,7 +52,9 @@ def unpack_range(word):
 @triton.jit
 def global_timer():
     """Returns the GPU's clock in nanoseconds. Threads read different values: nothing uniform may depend on it."""
-    return tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    return tl.inline_asm_elementwise(
+        "mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
+    )
 
 
 @triton.jit
@@ -51,10 +64,14 @@ def fence_tma():
     TMA reads through the asynchronous proxy, which an acquire does not cover: data that a peer's ordinary stores or a
     copy engine wrote needs this fence between the acquire and the load.
     """
-    tl.inline_asm_elementwise("fence.proxy.async;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+    tl.inline_asm_elementwise(
+        "fence.proxy.async;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
+    )
 
 
 @triton.jit
 def fence_system():
     """Orders this thread's earlier stores before its later ones, for every observer, the host included."""
-    tl.inline_asm_elementwise("fence.acq_rel.sys;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+    tl.inline_asm_elementwise(
+        "fence.acq_rel.sys;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
+    )

@@ -10,6 +10,8 @@ __all__ = ["GemmConfig"]
 class GemmConfig:
     """Configuration of a persistent GEMM; the defaults are those of a large bf16 GEMM on Hopper.
 
+    ``gemm_pointers`` keeps its addresses in registers and wants smaller tiles: ``block_n=128``.
+
     Attributes:
         block_m: Rows of an output tile.
         block_n: Columns of an output tile.
@@ -43,7 +45,7 @@ class GemmConfig:
         return {"num_warps": self.num_warps, "num_stages": self.num_stages}
 
     def tiles(self, m: int, n: int) -> tuple[int, int]:
-        """Returns how many tiles an ``m`` × ``n`` output has in each direction."""
+        """Returns how many tiles an ``m`` by ``n`` output has in each direction."""
         return -(-m // self.block_m), -(-n // self.block_n)
 
     def descriptor_signature(self, dtype: str = "bf16") -> dict[str, str]:

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """A persistent GEMM on host TMA descriptors: C[M, N] = A[M, K] · B[N, K]ᵀ."""
 
 import triton
@@ -35,18 +37,15 @@ def gemm(
 ):
     """Computes C = A Bᵀ, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
 
-    Args:
-        a_desc: Descriptor of A[M, K], blocks of BLOCK_M × BLOCK_K.
-        b_desc: Descriptor of B[N, K], blocks of BLOCK_N × BLOCK_K.
-        c_desc: Descriptor of C[M, N], blocks of BLOCK_M × BLOCK_N.
-        M, N, K: Extents, none of which a block has to divide.
+    ``a_desc`` describes A[M, K] in blocks of [BLOCK_M, BLOCK_K], ``b_desc`` B[N, K] in blocks of
+    [BLOCK_N, BLOCK_K] and ``c_desc`` C[M, N] in blocks of [BLOCK_M, BLOCK_N]. Blocks need not divide M, N or K.
     """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
     for t in tl.range(tl.program_id(0), tiles_m * tiles_n, NUM_SMS, flatten=True):
         m, n = tile_coordinates(t, tiles_m, tiles_n, GROUP_M)
-        m, n, i = sy.tile(t, m, n)
+        m, n, _ = sy.tile(t, m, n)
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for step in range(steps):
             a = a_desc.load([m * BLOCK_M, step * BLOCK_K])

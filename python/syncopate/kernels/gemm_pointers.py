@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """A persistent GEMM on plain pointers, for rows that TMA cannot address: C[M, N] = A[M, K] · B[N, K]ᵀ.
 
 TMA needs rows that are a multiple of 16 bytes apart; here nothing has to be a multiple of anything.
@@ -31,17 +33,15 @@ def gemm_pointers(
 ):
     """Computes C = A Bᵀ, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
 
-    Args:
-        a_ptr, b_ptr, c_ptr: A[M, K], B[N, K] and C[M, N]; elements of a row are adjacent.
-        M, N, K: Extents.
-        stride_a, stride_b, stride_c: Elements from one row to the next.
+    The pointers lead to A[M, K], B[N, K] and C[M, N], whose rows are ``stride_a``, ``stride_b`` and ``stride_c``
+    elements apart and contiguous. Blocks need not divide M, N or K.
     """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
     for t in tl.range(tl.program_id(0), tiles_m * tiles_n, NUM_SMS, flatten=True):
         m, n = tile_coordinates(t, tiles_m, tiles_n, GROUP_M)
-        m, n, i = sy.tile(t, m, n)
+        m, n, _ = sy.tile(t, m, n)
         rows_m = m * BLOCK_M + tl.arange(0, BLOCK_M)
         rows_n = n * BLOCK_N + tl.arange(0, BLOCK_N)
         a_rows = a_ptr + rows_m.to(tl.int64)[:, None] * stride_a
@@ -49,8 +49,12 @@ def gemm_pointers(
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for step in range(steps):
             k = step * BLOCK_K + tl.arange(0, BLOCK_K)
-            a = tl.load(a_rows + k[None, :], mask=(rows_m[:, None] < M) & (k[None, :] < K), other=0.0)
-            b = tl.load(b_rows + k[None, :], mask=(rows_n[:, None] < N) & (k[None, :] < K), other=0.0)
+            a = tl.load(
+                a_rows + k[None, :], mask=(rows_m[:, None] < M) & (k[None, :] < K), other=0.0
+            )
+            b = tl.load(
+                b_rows + k[None, :], mask=(rows_n[:, None] < N) & (k[None, :] < K), other=0.0
+            )
             accumulator = tl.dot(a, b.T, accumulator)
         c = c_ptr + rows_m.to(tl.int64)[:, None] * stride_c + rows_n[None, :]
         mask = (rows_m[:, None] < M) & (rows_n[None, :] < N)

@@ -1,3 +1,5 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """The tile marker.
 
 The marker *returns* the coordinates, so whatever a kernel computes from them depends on the marker by SSA. That is
