@@ -4,6 +4,6 @@
 spelling drifts between versions: they move these functions' bodies into place.
 """
 
-from syncopate.device.library import COMMUNICATION_REGISTERS, library
+from syncopate.device.build import COMMUNICATION_REGISTERS, UNITS, library
 
-__all__ = ["COMMUNICATION_REGISTERS", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "UNITS", "library"]
