@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -65,6 +66,7 @@ class LoadedProgram:
             self._event = cuda.create_event()
             self._returns = {rank: cuda.create_event() for rank in self._ranks}
         self._closed = False
+        self._detached = False
         group.barrier()
         if self._uses_engine:
             watchdog.watch(self)
@@ -129,8 +131,26 @@ class LoadedProgram:
             for state, stream in zip(states, streams, strict=True):
                 if capturing and state.engine is not None:
                     state.engine.join(stream)
-                cuda.record_and_wait(self._returns[state.rank], stream, caller)
+                if not self._detached:
+                    cuda.record_and_wait(self._returns[state.rank], stream, caller)
         return [state.result() for state in states]
+
+    @contextlib.contextmanager
+    def detached(self) -> Iterator[None]:
+        """Calls in this context do not make the current stream wait for the ranks' own streams; its end does.
+
+        Ranks then drift apart over calls as they do on GPUs of their own. Inputs and outputs have to live until the end. Without ranks
+        that have streams of their own this changes nothing.
+        """
+        self._detached = True
+        try:
+            yield
+        finally:
+            self._detached = False
+            caller = torch._C._cuda_getCurrentRawStream(self._device)
+            for rank, state in self._ranks.items():
+                if state.own_stream is not None:
+                    cuda.record_and_wait(self._returns[rank], state.own_stream, caller)
 
     def _pick(self, name: str, value: Any, position: int, rank: int) -> Any:
         if isinstance(value, Mapping):

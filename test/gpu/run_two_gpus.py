@@ -1,0 +1,75 @@
+"""Starts the checks with one process per GPU:
+
+    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--only TEXT] [--limit SECONDS]
+
+Prints a line per check, PASS or FAIL, and `N passed, N failed` at the end. A check that does not end within its limit ends the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "python")]
+
+import torch
+import torch.distributed as dist
+
+from syncopate.runtime import ProcessGroup
+
+
+def main() -> int:
+    """Runs the checks and returns the exit status."""
+    import two_gpus
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="run the checks whose name contains this")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for each check")
+    options = parser.parse_args()
+
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    group = ProcessGroup()
+    passed = failed = 0
+    for name, check in two_gpus.checks():
+        if options.only not in name:
+            continue
+        start = time.monotonic()
+        alarm = threading.Timer(options.limit, give_up, (name, group.rank))
+        alarm.daemon = True
+        alarm.start()
+        try:
+            check(group)
+            outcome = "PASS"
+            passed += 1
+        except Exception:
+            outcome = "FAIL"
+            failed += 1
+            traceback.print_exc()
+        alarm.cancel()
+        if group.rank == 0:
+            print(f"{outcome} {name} ({time.monotonic() - start:.1f} s)", flush=True)
+    if group.rank == 0:
+        print(f"{passed} passed, {failed} failed", flush=True)
+    dist.destroy_process_group()
+    return 1 if failed else 0
+
+
+def give_up(name: str, rank: int) -> None:
+    """Ends the process; torchrun ends the others."""
+    print(f"FAIL {name}: rank {rank} hangs", flush=True)
+    faulthandler.dump_traceback(all_threads=True)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
