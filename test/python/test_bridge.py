@@ -18,6 +18,7 @@ from syncopate.bridge import (
     import_module,
     make_wrapper,
     new_context,
+    self_check,
 )
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
 
@@ -119,6 +120,28 @@ def test_hook_is_restored_after_an_error(monkeypatch):
         compile_with(gemm_spec(), fail, "fail")
     assert triton.knobs.runtime.add_stages_inspection_hook is theirs
     assert 5 in seen
+
+
+def test_compiles_nest():
+    def transform(_, ttgir):
+        assert '"ttng.warp_group_dot"' not in capture_ttgir(pointer_spec(80)).ttgir
+        return ttgir
+
+    assert compile_with(gemm_spec(), transform, "nest").asm["cubin"]
+
+
+def test_self_check_names_the_version(monkeypatch):
+    def forgetful(text, context):
+        return import_module(text.replace("value = 63 : i32", "value = 62 : i32"), context)
+
+    context = new_context(GPUTarget("cuda", 90, 32))
+    text = capture_ttgir(gemm_spec()).ttgir.replace("value = 31 : i32", "value = 63 : i32")
+    module = import_module(text, context)
+    monkeypatch.setattr("syncopate.bridge.module._checked", set())
+    monkeypatch.setattr("syncopate.bridge.module.import_module", forgetful)
+    version = triton.__version__.replace(".", r"\.")
+    with pytest.raises(BridgeError, match=rf"not exact.*came back as.*{version}"):
+        self_check(module)
 
 
 def test_wrapper_takes_a_kernel_from_anywhere(tmp_path):

@@ -116,31 +116,39 @@ def _source(spec: KernelSpec, key: str) -> Any:
     return source
 
 
+class _Hook:
+    """What Triton calls for every compile while a wrapped stage is installed."""
+
+    def __init__(self, wrap: Callable[[Any, Any, Any], Any], replaced: Any) -> None:
+        self._wrap = wrap
+        self._owner = threading.get_ident()
+        # A compile inside a transformation is no business of the outer hook.
+        self._foreign: Any = replaced._foreign if isinstance(replaced, _Hook) else replaced
+
+    def __call__(self, *arguments: Any) -> Any:
+        # Newer versions of Triton first ask for (key, hash), with no arguments, to tell their caches apart.
+        if not arguments:
+            return self._foreign() if self._foreign is not None else ("", "")
+        if self._foreign is not None:
+            self._foreign(*arguments)
+        if threading.get_ident() == self._owner:
+            stages = arguments[1]
+            original = stages["ttgir"]
+            stages["ttgir"] = lambda module, metadata: self._wrap(original, module, metadata)
+        return None
+
+
 @contextmanager
 def _wrapped_ttgir_stage(wrap: Callable[[Any, Any, Any], Any]) -> Iterator[None]:
     """Installs ``wrap(original_stage, module, metadata)`` as the ``ttgir`` stage of this thread's compiles."""
     runtime = triton.knobs.runtime
-    owner = threading.get_ident()
-
-    def hook(*arguments: Any) -> Any:
-        # Newer versions of Triton first ask for (key, hash), with no arguments, to tell their caches apart.
-        if not arguments:
-            return previous() if previous is not None else ("", "")
-        if previous is not None:
-            previous(*arguments)
-        if threading.get_ident() == owner:
-            stages = arguments[1]
-            original = stages["ttgir"]
-            stages["ttgir"] = lambda module, metadata: wrap(original, module, metadata)
-        return None
-
     with _lock:
-        previous = runtime.add_stages_inspection_hook
-        runtime.add_stages_inspection_hook = hook
+        replaced = runtime.add_stages_inspection_hook
+        runtime.add_stages_inspection_hook = _Hook(wrap, replaced)
         try:
             yield
         finally:
-            runtime.add_stages_inspection_hook = previous
+            runtime.add_stages_inspection_hook = replaced
 
 
 def _compile(spec: KernelSpec, key: str) -> CompiledKernel:
