@@ -7,8 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from syncopate.errors import SyncopateError
+
+if TYPE_CHECKING:
+    from syncopate.show.plan_file import PlanSchedule
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,13 +62,21 @@ def _parser() -> argparse.ArgumentParser:
     opt.add_argument("arguments", nargs=argparse.REMAINDER)
     opt.set_defaults(run=_opt)
 
-    explain = commands.add_parser(
-        "explain",
-        help="lower a plan in .mlir and say what each rank does",
-        description="Lowers a plan with syncopate-plan-pipeline and prints its schedule in words.",
-    )
-    explain.add_argument("file", type=Path)
-    explain.set_defaults(run=_explain)
+    for name, words in (
+        ("explain", "say what each rank does in a plan in .mlir"),
+        ("draw", "draw the schedule of a plan in .mlir"),
+        ("check", "execute the schedule of a plan in .mlir with numpy"),
+    ):
+        command = commands.add_parser(
+            name, help=words, description="Lowers a plan with syncopate-plan-pipeline first."
+        )
+        command.add_argument("file", type=Path, help="module with a plan and a kernel binding")
+        command.add_argument("--options", default="", help='such as "splits=2 order=arrival"')
+        command.set_defaults(run={"explain": _explain, "draw": _draw, "check": _check}[name])
+        if name == "draw":
+            command.add_argument("--out", type=Path, default=Path("schedule.svg"))
+        if name == "check":
+            command.add_argument("--seeds", type=int, default=5)
     return parser
 
 
@@ -84,8 +96,40 @@ def _opt(arguments: argparse.Namespace) -> int:
     return subprocess.run([tool, *arguments.arguments], check=False).returncode
 
 
-def _explain(arguments: argparse.Namespace) -> int:
-    from syncopate.show.words import describe_plan_file
+def _schedule(arguments: argparse.Namespace) -> PlanSchedule:
+    from syncopate.show.plan_file import schedule_plan
 
-    print(describe_plan_file(arguments.file))
+    try:
+        text = arguments.file.read_text()
+    except OSError as error:
+        raise SyncopateError(f"file: cannot read {arguments.file}: {error.strerror}") from None
+    return schedule_plan(text, arguments.options)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from syncopate.show import explain_schedule
+
+    print(explain_schedule(_schedule(arguments)))
     return 0
+
+
+def _draw(arguments: argparse.Namespace) -> int:
+    from syncopate.show import draw_schedule
+
+    schedule = _schedule(arguments)
+    title = f"{schedule.name} on {schedule.world_size} ranks"
+    arguments.out.write_text(draw_schedule(schedule, title=title))
+    print(arguments.out)
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from syncopate.sim import Gemm, execute_tables
+
+    schedule = _schedule(arguments)
+    width = 8
+    gemm = Gemm((schedule.tile_shape[0], width), width * schedule.tiles[-1])
+    runs = [execute_tables(schedule, gemm, seed=seed) for seed in range(arguments.seeds)]
+    error = max(run.max_error for run in runs)
+    print(f"{len(runs)} interleavings of {runs[0].calls} calls: max relative error {error:.1e}")
+    return 0 if error < 1e-5 else 1
