@@ -97,3 +97,5 @@ FAULT_WORDS: Final = tl.constexpr(8)
 WHERE_TILE: Final = tl.constexpr(1)
 WHERE_COMMAND: Final = tl.constexpr(2)
 WHERE_CLOSE: Final = tl.constexpr(3)
+WHERE_GUARD: Final = tl.constexpr(4)
+"""The runtime's own wait before it stages an input."""
