@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script `syncopate`; returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    # Options of syncopate-opt are none of ours, which argparse would insist on.
+    if words[:1] == ["opt"]:
+        return _opt(words[1:])
+    arguments = _parser().parse_args(words)
     try:
         code: int = arguments.run(arguments)
     except SyncopateError as error:
@@ -56,12 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seeds", type=int, default=5, help="interleavings to check (default: 5)")
     demo.set_defaults(run=_demo)
 
-    opt = commands.add_parser(
-        "opt", help="run syncopate-opt with the arguments that follow", add_help=False
-    )
-    opt.add_argument("arguments", nargs=argparse.REMAINDER)
-    opt.set_defaults(run=_opt)
-
+    commands.add_parser("opt", help="run syncopate-opt with the arguments that follow")
     for name, words in (
         ("explain", "say what each rank does in a plan in .mlir"),
         ("draw", "draw the schedule of a plan in .mlir"),
@@ -89,11 +88,10 @@ def _demo(arguments: argparse.Namespace) -> int:
     return run_demo(arguments.out, choices, seeds=arguments.seeds)
 
 
-def _opt(arguments: argparse.Namespace) -> int:
+def _opt(words: list[str]) -> int:
     from syncopate._tools import find_tool
 
-    tool = find_tool("syncopate-opt")
-    return subprocess.run([tool, *arguments.arguments], check=False).returncode
+    return subprocess.run([find_tool("syncopate-opt"), *words], check=False).returncode
 
 
 def _schedule(arguments: argparse.Namespace) -> PlanSchedule:

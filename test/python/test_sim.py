@@ -66,7 +66,7 @@ def test_missing_signal_reports_rank_chunk_and_source():
         execute_tables(program, GEMM, seed=1)
     text = str(caught.value)
     assert "rank 0, call 1, tile (" in text
-    assert "waits for signal 2 to be 1, is 0; which nothing raises" in text
+    assert "waits for signal 2 to be 1, is 0: data flag 2, which no transfer raises" in text
 
 
 def test_wait_for_a_stuck_copy_names_the_copy():
@@ -76,7 +76,7 @@ def test_wait_for_a_stuck_copy_names_the_copy():
     with pytest.raises(Deadlock) as caught:
         execute_tables(program, GEMM, seed=1)
     text = str(caught.value)
-    assert "raised by rank 1 after the copy of a[32:64, 0:16] from rank 1 to rank 0" in text
+    assert "chunk a[32:64, 0:16] from rank 1 (put by rank 1, transfer 1)" in text
 
 
 def test_missing_tile_is_an_infinite_error():

@@ -61,8 +61,10 @@ def _region(buffer: BufferSpec, row: Row) -> tuple[str, int]:
     size = ITEM_BYTES[buffer.dtype]
     stride = prod(buffer.shape[1:]) * size
     top, left = row["dst_offset"] // stride, row["dst_offset"] % stride // size
-    right = left + row["row_bytes"] // size
-    words = f"{buffer.name}[{top}:{top + row['rows']}, {left}:{right}]"
+    # Rows that lie behind one another may have become one long row.
+    height = row["rows"] * max(1, row["row_bytes"] // stride)
+    right = left + min(row["row_bytes"], stride) // size
+    words = f"{buffer.name}[{top}:{top + height}, {left}:{right}]"
     holders = _holders(buffer, (top, left), (1, 1))
     return words, holders[0] if holders else row["src_rank"]
 

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from syncopate.runtime.interface import BufferSpec, Program, Realization, SignalKind
+from syncopate.runtime.faults import describe_signal
+from syncopate.runtime.interface import BufferSpec, Realization, SignalKind
 from syncopate.runtime.linking import initial_flags, readers
 from syncopate.sim.agents import Agent, Agents, Blocked
 from syncopate.sim.memory import Buffer, blocks, decode, encode
@@ -92,7 +93,7 @@ def _buffer(spec: BufferSpec) -> Buffer:
 class _Machine:
     """All ranks' memory, and the agents: hosts, streams and the roles of each CTA."""
 
-    def __init__(self, program: Program, workload: Any, calls: int, seed: int) -> None:
+    def __init__(self, program: Any, workload: Any, calls: int, seed: int) -> None:
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.agents = Agents(self.rng)
         self.program, self.workload = program, workload
@@ -143,7 +144,7 @@ class _Machine:
         commands = [c for c in rank.tables["commands"] if c["realization"] == ENGINE]
         for command in commands:
             for wait in rank.rows("waits", command, "wait"):
-                yield self._until(rank, wait["signal"], 1, self._name(command), exactly=True)
+                yield self._until(rank, wait["signal"], 1, _name(command), exactly=True)
                 rank.flags[wait["signal"]] = 0
             yield from self._copy(command, 0, 1)
             yield from self._raise(rank, rank.rows("signals", command, "signal"))
@@ -166,7 +167,7 @@ class _Machine:
             if command["realization"] == ENGINE:
                 continue
             waits = rank.rows("waits", command, "wait")
-            yield from self._wait(rank, waits, self._name(command))
+            yield from self._wait(rank, waits, _name(command))
             yield from self._copy(command, cta, self.num_ctas)
             if self._last(rank, ("command", index)):
                 yield from self._raise(rank, rank.rows("signals", command, "signal"))
@@ -206,7 +207,7 @@ class _Machine:
         def says() -> str:
             return (
                 f"rank {rank.index}, call {rank.epoch}, {where}: waits for signal {signal} to be "
-                f"{wanted}, is {rank.flags[signal]}; {self._source(rank.index, signal)}"
+                f"{wanted}, is {rank.flags[signal]}: {describe_signal(self.program, rank.index, signal)}"
             )
 
         return Blocked((rank.index, signal), holds, says)
@@ -255,26 +256,7 @@ class _Machine:
         error = np.abs(rank.out - expected).max() / np.abs(expected).max()
         self.max_error = max(self.max_error, float(np.nan_to_num(error, nan=np.inf)))
 
-    # Words of a report.
 
-    def _name(self, command: Row) -> str:
-        buffer = self.ranks[0].buffers[command["dst_buffer"]]
-        keys = ("dst_offset", "rows", "row_bytes", "dst_stride")
-        chunk = buffer.describe(*(command[key] for key in keys))
-        return f"copy of {chunk} from rank {command['src_rank']} to rank {command['dst_rank']}"
-
-    def _source(self, rank: int, signal: int) -> str:
-        """Who raises a rank's signal."""
-        target = (rank, signal)
-        if signal == self.program.signal_layout.engine_done:
-            return f"raised by rank {rank} after its last engine copy"
-        for by in self.ranks:
-            for command in by.tables["commands"]:
-                raised = by.rows("signals", command, "signal")
-                if target in {(s["rank"], s["signal"]) for s in raised}:
-                    return f"raised by rank {by.index} after the {self._name(command)}"
-            for span, when in (("open", "starts"), ("close_signal", "ends")):
-                raised = by.rows("signals", by.call, span)
-                if target in {(s["rank"], s["signal"]) for s in raised}:
-                    return f"raised by rank {by.index} when it {when} a call"
-        return "which nothing raises"
+def _name(command: Row) -> str:
+    ends = f"from rank {command['src_rank']} to rank {command['dst_rank']}"
+    return f"transfer {command['transfer']} {ends}"

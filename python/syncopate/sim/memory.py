@@ -54,12 +54,6 @@ class Buffer:
         shape = (self.shape[0], self.row_bytes)
         return self.data.reshape(shape)[window], self.stamp.reshape(shape)[window]
 
-    def describe(self, offset: int, rows: int, row_bytes: int, stride: int) -> str:
-        """`name[rows, columns]` of a region given in bytes, as in a command."""
-        stride, size = stride or self.row_bytes, ITEM_BYTES[self.dtype]
-        row, col = offset // stride, offset % stride // size
-        return f"{self.name}[{row}:{row + rows}, {col}:{col + row_bytes // size}]"
-
 
 def blocks(rows: int, row_bytes: int, first: int, step: int, block: int) -> Iterator[list[Any]]:
     """The blocks `first`, `first + step`, … of a region, as lists of (row, begin, end)."""
