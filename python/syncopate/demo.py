@@ -37,26 +37,26 @@ def compile_ag_gemm(world: int, shape: tuple[int, int, int], choices: Choices, *
       choices: algorithm, realization and splits.
       **tile: fields of `GemmConfig` that differ from its defaults.
     """
-    import syncopate
+    from syncopate import Descriptor, Plan, Strategy, Tensor, compile
     from syncopate.kernels import GemmConfig, gemm
-    from syncopate.plan import Plan
 
     m, n, k = shape
     config = GemmConfig(**tile)
     plan = Plan("ag_gemm", mesh=[world])
-    a = plan.buffer("a", (m, k), "bf16")
+    a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
     plan.all_gather(a, axis=0)
-    return syncopate.compile(
-        gemm,
-        plan,
-        bind={"a_desc": a, "config": config, "n": n},
-        strategy=syncopate.Strategy(
-            algorithm=choices.algorithm,
-            realization=choices.realization,
-            splits=choices.splits,
+    bind = {
+        "a_desc": Descriptor(a, (config.block_m, config.block_k)),
+        "b_desc": Descriptor(Tensor("b", (n, k), "bf16"), (config.block_n, config.block_k)),
+        "c_desc": Descriptor(
+            Tensor("c", (m, n), "bf16", output=True), (config.block_m, config.block_n)
         ),
-        target="sm_90",
-    )
+        **{"M": m, "N": n, "K": k},
+        **config.constexprs(),
+    }
+    strategy = Strategy(choices.algorithm, choices.realization, choices.splits)
+    tiles = config.tiles(m, n)
+    return compile(gemm, plan, bind=bind, tiles=tiles, strategy=strategy, target="sm_90")
 
 
 def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
