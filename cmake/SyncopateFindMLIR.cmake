@@ -8,7 +8,7 @@ find_package(Python 3.10 REQUIRED COMPONENTS Interpreter OPTIONAL_COMPONENTS Dev
 # MLIR's own modules look for Python3; both searches must agree.
 set(Python3_EXECUTABLE "${Python_EXECUTABLE}" CACHE FILEPATH "" FORCE)
 
-if(NOT MLIR_DIR)
+if(NOT MLIR_DIR AND NOT DEFINED ENV{MLIR_DIR})
   set(_script [[
 import importlib.util
 import pathlib
