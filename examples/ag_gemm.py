@@ -1,7 +1,7 @@
 """All-gather + GEMM: every rank has a block of rows of A and its own B; C = gather(A) Bᵀ.
 
-torchrun --nproc-per-node 2 examples/ag_gemm.py     # on GPUs
-python examples/ag_gemm.py                          # anywhere: compile, then check on the CPU
+On GPUs, `torchrun --nproc-per-node 2 examples/ag_gemm.py` runs it beside torch. Anywhere,
+`python examples/ag_gemm.py` compiles it and executes its schedule on the CPU.
 """
 
 import argparse
@@ -28,7 +28,9 @@ def compile_program(
         "a_desc": Descriptor(a, (config.block_m, config.block_k)),
         "b_desc": Descriptor(b, (config.block_n, config.block_k)),
         "c_desc": Descriptor(c, (config.block_m, config.block_n)),
-        **{"M": m, "N": n, "K": k},
+        "M": m,
+        "N": n,
+        "K": k,
         **config.constexprs(),
     }
     tiles = config.tiles(m, n)

@@ -28,7 +28,7 @@ def biased_gemm(
     """Y[M, N] = relu(X[M, K] · W[N, K]ᵀ + bias[N])."""
     tiles_n = tl.cdiv(N, BLOCK_N)
     for t in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tiles_n, NUM_SMS, flatten=True):
-        m, n, i = sy.tile(t, t // tiles_n, t % tiles_n)
+        m, n, _ = sy.tile(t, t // tiles_n, t % tiles_n)
         rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
         cols = n * BLOCK_N + tl.arange(0, BLOCK_N)
         steps = tl.arange(0, BLOCK_K)

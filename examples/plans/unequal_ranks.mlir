@@ -11,10 +11,10 @@ chunk.plan @unequal_ranks mesh [2] {
   chunk.input %a[0, 0] sizes [384, 256] on 0 : !buf
   chunk.input %a[384, 0] sizes [128, 256] on 1 : !buf
 
-  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [128, 256] from 0 to 1 realize(ldst_colocated) : !buf to !buf
-  %t1 = chunk.put %a[128, 0] to %a[128, 0] sizes [128, 256] from 0 to 1 realize(ldst_colocated) : !buf to !buf
-  %t2 = chunk.put %a[256, 0] to %a[256, 0] sizes [128, 256] from 0 to 1 realize(ldst_colocated) : !buf to !buf
-  %t3 = chunk.get %a[384, 0] to %a[384, 0] sizes [128, 256] from 1 to 0 realize(copy_engine) : !buf to !buf
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [128, 256] from 0 to 1 realize ldst_colocated : !buf to !buf
+  %t1 = chunk.put %a[128, 0] to %a[128, 0] sizes [128, 256] from 0 to 1 realize ldst_colocated : !buf to !buf
+  %t2 = chunk.put %a[256, 0] to %a[256, 0] sizes [128, 256] from 0 to 1 realize ldst_colocated : !buf to !buf
+  %t3 = chunk.get %a[384, 0] to %a[384, 0] sizes [128, 256] from 1 to 0 realize copy_engine : !buf to !buf
 
   %t = chunk.join %t0, %t1, %t2, %t3
   chunk.kernel @gemm tiles [4, 4] ctas 4 args(%a as "a_desc") after(%t) : !buf {

@@ -51,7 +51,9 @@ def compile_ag_gemm(world: int, shape: tuple[int, int, int], choices: Choices, *
         "c_desc": Descriptor(
             Tensor("c", (m, n), "bf16", output=True), (config.block_m, config.block_n)
         ),
-        **{"M": m, "N": n, "K": k},
+        "M": m,
+        "N": n,
+        "K": k,
         **config.constexprs(),
     }
     strategy = Strategy(choices.algorithm, choices.realization, choices.splits)

@@ -66,7 +66,7 @@ class _Rank:
         return self.tables["calls"][0]
 
 
-def execute_tables(program: Program, workload: Any, *, calls: int = 3, seed: int = 0) -> Execution:
+def execute_tables(program: Any, workload: Any, *, calls: int = 3, seed: int = 0) -> Execution:
     """Runs `calls` calls of `program` back to back on all ranks, with fresh data.
 
     Args:
@@ -104,7 +104,8 @@ class _Machine:
     def _rank(self, index: int) -> _Rank:
         tables = {name: table.rows() for name, table in self.program.rank_tables(index).items()}
         buffers = [_buffer(spec) for spec in self.program.buffers]
-        flags = initial_flags(self.program.signal_layout, self.program.world_size).tolist()
+        layout = self.program.signal_layout
+        flags: list[int] = initial_flags(layout, self.program.world_size).tolist()
         return _Rank(index, tables, buffers, flags, defaultdict(int))
 
     def _inputs(self, call: int) -> list[Buffer]:
@@ -201,7 +202,7 @@ class _Machine:
         self, rank: _Rank, signal: int, wanted: int, where: str, exactly: bool = False
     ) -> Blocked:
         def holds() -> bool:
-            behind = (rank.flags[signal] - wanted + 2**31) % 2**32 - 2**31
+            behind: int = (rank.flags[signal] - wanted + 2**31) % 2**32 - 2**31
             return behind == 0 if exactly else behind >= 0
 
         def says() -> str:
