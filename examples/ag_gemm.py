@@ -33,8 +33,16 @@ def compile_program(
         "K": k,
         **config.constexprs(),
     }
-    tiles = config.tiles(m, n)
-    return syncopate.compile(gemm, plan, bind=bind, tiles=tiles, strategy=strategy, target="sm_90")
+    return syncopate.compile(
+        gemm,
+        plan,
+        bind=bind,
+        tiles=config.tiles(m, n),
+        ctas=config.num_ctas,
+        strategy=strategy,
+        target="sm_90",
+        options=config.options(),
+    )
 
 
 def run(arguments: argparse.Namespace, strategy: Strategy) -> None:
@@ -42,19 +50,16 @@ def run(arguments: argparse.Namespace, strategy: Strategy) -> None:
     import torch
     import torch.distributed as dist
 
-    from syncopate.runtime import ProcessGroup, load
-
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     rank, world = dist.get_rank(), dist.get_world_size()
     m, n, k = arguments.shape
     program = compile_program(world, m, n, k, strategy, GemmConfig())
-    ag_gemm = load(program, ProcessGroup())
 
     torch.manual_seed(rank)
     a = torch.randn(m // world, k, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
-    c = ag_gemm(a=a, b=b)
+    c = program(a=a, b=b)  # on the default process group; loaded by the first call
 
     whole = torch.empty(m, k, device="cuda", dtype=torch.bfloat16)
     dist.all_gather_into_tensor(whole, a)

@@ -105,9 +105,9 @@ def _schedule(arguments: argparse.Namespace) -> PlanSchedule:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from syncopate.show import explain_schedule
+    from syncopate.show import describe_schedule
 
-    print(explain_schedule(_schedule(arguments)))
+    print(describe_schedule(_schedule(arguments)))
     return 0
 
 

@@ -58,7 +58,15 @@ def compile_ag_gemm(world: int, shape: tuple[int, int, int], choices: Choices, *
     }
     strategy = Strategy(choices.algorithm, choices.realization, choices.splits)
     tiles = config.tiles(m, n)
-    return compile(gemm, plan, bind=bind, tiles=tiles, strategy=strategy, target="sm_90")
+    return compile(
+        gemm,
+        plan,
+        bind=bind,
+        tiles=tiles,
+        ctas=config.num_ctas,
+        strategy=strategy,
+        options=config.options(),
+    )
 
 
 def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
@@ -97,7 +105,7 @@ def save_stages(program: Any, out: Path) -> dict[str, str]:
     files: list[tuple[str, str, str | bytes]] = [
         ("plan.mlir", "the chunk plan as written", program.ir["plan"]),
         ("input.mlir", "plan, kernel and device functions: one module", program.ir["input"]),
-        ("scheduled.mlir", "the same with transfers, waits and tables", program.ir["scheduled"]),
+        ("lowered.mlir", "the same after all passes, with tables", program.ir["lowered"]),
         ("fused.mlir", "the fused kernel, TritonGPU IR in generic form", program.ir["fused"]),
         ("fused.ttgir", "the same as Triton prints it", program.ir["ttgir"]),
         ("fused.ptx", "PTX", program.ir["ptx"]),

@@ -62,9 +62,11 @@ def all_gather(
         (Region((bounds[r], 0), (bounds[r + 1] - bounds[r], shape[1])),) for r in range(world)
     )
     # Data signal s of a rank says that shard s has arrived there.
-    ready, done, ready1, credit = (world * k for k in (1, 2, 3, 4))
-    engine_done = world * 5
-    layout = SignalLayout(world, ready, done, ready1, credit, engine_done, engine_done + 1)
+    ready, ready_twin, done, done_twin = (world * k for k in (2, 3, 4, 5))
+    engine_done = world * 6
+    layout = SignalLayout(
+        world, ready, ready_twin, done, done_twin, engine_done, engine_done + 1
+    )
     buffers = [BufferSpec("a", shape, "bf16", inputs)]
     program = Program(world, num_ctas, tiles, buffers, layout)
     engine = realization == ENGINE
@@ -80,10 +82,10 @@ def all_gather(
         peers = [(rank + d) % world for d in range(1, world)]
         moves = []  # (source, destination, shard, waits, data signals)
         if algorithm == "push":
-            guard = credit if engine else done
+            guard = done_twin if engine else done
             moves = [(rank, p, rank, [(guard + p, int(engine))], [(p, rank)]) for p in peers]
         elif algorithm == "pull":
-            guard = ready1 if engine else ready
+            guard = ready_twin if engine else ready
             moves = [(p, rank, p, [(guard + p, 1)], [(rank, p)]) for p in peers]
         else:
             right = peers[0]
@@ -107,8 +109,8 @@ def all_gather(
             order += [(late, m, n, [(s, 1) for s in shards if s != rank]) for n in range(tile_cols)]
         order.sort(key=lambda item: item[0])
         tile_rows_table = [(m, n, 0, *span(waits, needs)) for _, m, n, needs in order]
-        opening = [(p, ready + rank, 0) for p in peers] + [(p, ready1 + rank, 1) for p in peers]
-        closing = [(p, done + rank, 0) for p in peers] + [(p, credit + rank, 1) for p in peers]
+        opening = [(p, ready + rank, 0) for p in peers] + [(p, ready_twin + rank, 1) for p in peers]
+        closing = [(p, done + rank, 0) for p in peers] + [(p, done_twin + rank, 1) for p in peers]
         call = (
             *span(signals, opening if algorithm == "pull" else []),
             *span(waits, [(engine_done, 1)] if engine else []),

@@ -89,5 +89,5 @@ def test_missing_done_signal_stops_the_next_staging():
     program = all_gather(2, "pull")
     calls = program.per_rank[1]["calls"][0]
     program.per_rank[1]["calls"] = [(*calls[:4], 0, 0)]
-    with pytest.raises(Deadlock, match="rank 0, call 2, staging: waits for signal 5 to be 1, is 0"):
+    with pytest.raises(Deadlock, match="rank 0, call 2, staging: waits for signal 9 to be 1, is 0"):
         execute_tables(program, GEMM)

@@ -1,6 +1,6 @@
 """Pictures of what the compiler decided."""
 
 from syncopate.show.picture import draw_schedule
-from syncopate.show.words import explain_schedule
+from syncopate.show.words import describe_schedule
 
-__all__ = ["draw_schedule", "explain_schedule"]
+__all__ = ["describe_schedule", "draw_schedule"]

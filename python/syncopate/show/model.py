@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import ITEM_BYTES, BufferSpec, Realization, Region
 
 Row = dict[str, int]
@@ -84,7 +85,7 @@ def _holders(
 def signal_name(program: Any, signal: int) -> str:
     """A flag in the words of docs/protocol.md: `s3`, `done[1]`, `engine_done`."""
     layout, world = program.signal_layout, program.world_size
-    for kind in ("ready", "done", "ready1", "credit"):
+    for kind in ("ready", "done", "ready_twin", "done_twin"):
         first = getattr(layout, kind)
         if first <= signal < first + world:
             return f"{kind}[{signal - first}]"
@@ -95,9 +96,14 @@ def read_lanes(program: Any) -> list[Lane]:
     """One `Lane` per rank of `program`.
 
     A tile is taken to read the rows of the first buffer that `tile_shape[0]` and
-    its first coordinate give, as a GEMM's does.
+    its first coordinate give, as a GEMM's does; where the shape is not known, what
+    it or an earlier tile of its CTA waits for.
     """
-    gathered, height = program.buffers[0], program.tile_shape[0]
+    gathered = program.buffers[0]
+    try:
+        height = program.tile_shape[0]
+    except SyncopateError:
+        height = None
     tables = [
         {name: table.rows() for name, table in program.rank_tables(rank).items()}
         for rank in range(program.world_size)
@@ -125,13 +131,20 @@ def read_lanes(program: Any) -> list[Lane]:
                 raised.setdefault(key, []).append(transfer)
     lanes = []
     for rank, table in enumerate(tables):
-        tiles = []
+        tiles: list[Tile] = []
         for position, row in enumerate(table["tiles"]):
             waits = table["waits"][row["wait_begin"] : row["wait_end"]]
             found = (t for w in waits for t in raised.get((rank, w["signal"]), ()))
             coords = (row["c0"], row["c1"], row["c2"])
-            rows = (coords[0] * height, 0), (height, gathered.shape[1])
-            origins = _holders(gathered, *rows)
-            tiles.append(Tile(coords, position, tuple(dict.fromkeys(found)), origins))
+            transfers = tuple(dict.fromkeys(found))
+            if height is not None:
+                region = (coords[0] * height, 0), (height, gathered.shape[1])
+                origins = _holders(gathered, *region)
+            elif transfers:
+                origins = tuple(dict.fromkeys(t.origin for t in transfers))
+            else:
+                before = position - program.num_ctas
+                origins = tiles[before].origins if before >= 0 else (rank,)
+            tiles.append(Tile(coords, position, transfers, origins))
         lanes.append(Lane(rank, tuple(tiles), tuple(carried[rank])))
     return lanes

@@ -14,7 +14,7 @@ _MEANS = {
 }
 
 
-def explain_schedule(program: Any) -> str:
+def describe_schedule(program: Any) -> str:
     """What each rank computes, sends and waits for, one paragraph per rank.
 
     Args:

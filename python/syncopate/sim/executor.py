@@ -97,7 +97,8 @@ class _Machine:
         self.seed, self.rng = seed, np.random.default_rng(seed)
         self.agents = Agents(self.rng)
         self.program, self.workload = program, workload
-        self.calls, self.num_ctas, self.max_error = calls, program.num_ctas, 0.0
+        self.calls, self.max_error = calls, 0.0
+        self.num_ctas: int = program.num_ctas
         self.ranks = [self._rank(index) for index in range(program.world_size)]
         self.inputs = lru_cache(maxsize=4)(self._inputs)
 
