@@ -17,17 +17,18 @@ import traceback
 from pathlib import Path
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "python")]
-
-import torch
-import torch.distributed as dist
-
-from syncopate.runtime import ProcessGroup
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parents[1])]
 
 
 def main() -> int:
     """Runs the checks and returns the exit status."""
+    # Importing these may start CUDA, which reads the environment set above.
+    import torch
+    import torch.distributed as dist
     import two_gpus
+
+    from syncopate.runtime import ProcessGroup
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

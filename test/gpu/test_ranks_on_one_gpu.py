@@ -1,4 +1,4 @@
-"""The runtime with several ranks on one GPU: correctness over many calls, graphs, and time limits."""
+"""Programs with several ranks on one GPU: correctness over many calls, graphs, and time limits."""
 
 import random
 import time
@@ -8,7 +8,15 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 import torch
-from gather import CASES, gather_program
+from workloads import (
+    GATHER_CASES,
+    GATHER_SHAPES,
+    GEMM_CASES,
+    GEMM_SIZES,
+    gather_workload,
+    gemm_workload,
+    random_matrix,
+)
 
 from syncopate.errors import DeviceWaitTimeout, SyncopateError
 from syncopate.runtime import LocalGroup, load
@@ -16,8 +24,8 @@ from syncopate.runtime.interface import Realization
 
 pytestmark = pytest.mark.gpu(1)
 
-SHAPES = [(512, 256), (509, 250)]
-"""Even, and odd in every respect: rows that the ranks do not divide and that are not 16 bytes."""
+ODD = GATHER_SHAPES[1]
+LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
 
 
 @pytest.fixture(scope="module")
@@ -32,27 +40,28 @@ def groups():
     return get
 
 
-def make(group, algorithm, realization, shape, **options):
+def gather(group, algorithm, realization, shape, **options):
     ctas = options.pop("num_ctas", group.ctas_per_rank(0))
-    return gather_program(group.world_size, algorithm, realization, shape, num_ctas=ctas, **options)
+    return gather_workload(group.world_size, algorithm, realization, shape, ctas, **options)
 
 
-def shards(program, whole):
-    """The input of every rank, cut out of the whole matrix."""
-    regions = [regions[0] for regions in program.buffers[0].inputs]
-    return [whole[r.offsets[0] : r.offsets[0] + r.sizes[0]].clone() for r in regions]
+def gemm(group, algorithm, realization, splits, size):
+    ctas = group.ctas_per_rank(0)
+    return gemm_workload(group.world_size, algorithm, realization, size, ctas, splits=splits)
 
 
-def random_matrix(shape, seed):
-    generator = torch.Generator("cuda").manual_seed(seed)
-    return torch.randn(shape, generator=generator, device="cuda").bfloat16()
+def arguments(work, group, whole):
+    """A call's arguments, outputs poisoned."""
+    per_rank = [work.tensors(rank) for rank in group.local_ranks]
+    return {
+        "a": [work.shard(whole, rank) for rank in group.local_ranks],
+        work.output: [work.poisoned() for _ in group.local_ranks],
+        **{name: [tensors[name] for tensors in per_rank] for name in per_rank[0]},
+    }
 
 
-def poisoned(group, shape):
-    return [
-        torch.full(shape, float("nan"), dtype=torch.bfloat16, device="cuda")
-        for _ in group.local_ranks
-    ]
+def wrong_ranks(work, outputs, whole):
+    return [rank for rank, out in enumerate(outputs) if work.wrong(out, whole, rank)]
 
 
 def delay(group, dice):
@@ -62,102 +71,114 @@ def delay(group, dice):
         torch.cuda._sleep(dice.randrange(1, 200_000))
 
 
-@pytest.mark.parametrize("world", [2, 3, 4, 8])
-@pytest.mark.parametrize(("algorithm", "realization"), CASES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_every_rank_gathers_everything_call_after_call(
-    groups, world, algorithm, realization, shape
-):
-    group = groups(world)
-    program = make(group, algorithm, realization, shape)
-    dice = random.Random(world)
-    with load(program, group) as loaded:
-        for batch in range(10):
+def run_many_calls(work, group, batches=10, calls=20):
+    dice = random.Random(group.world_size)
+    with load(work.program, group) as loaded:
+        for batch in range(batches):
             # Ranks drift apart within a batch, and calls overlap: what flags and guards are for.
             kept = []
             with loaded.detached():
-                for call in range(20):
-                    whole = random_matrix(shape, 100 * batch + call)
-                    inputs, out = shards(program, whole), poisoned(group, shape)
+                for call in range(calls):
+                    whole = work.random(100 * batch + call)
+                    passed = arguments(work, group, whole)
                     delay(group, dice)
-                    loaded(a=inputs, out=out)
-                    kept.append((whole, inputs, out))
+                    loaded(**passed)
+                    kept.append((whole, passed))
             loaded.synchronize()
-            for call, (whole, _, out) in enumerate(kept):
-                for rank, tensor in enumerate(out):
-                    assert torch.equal(tensor, whole), (batch, call, rank)
+            for call, (whole, passed) in enumerate(kept):
+                assert not wrong_ranks(work, passed[work.output], whole), (batch, call)
 
 
-@pytest.mark.parametrize(("algorithm", "realization"), CASES)
-def test_zero_copy_input_is_read_in_place(groups, algorithm, realization):
-    group, shape = groups(3), (509, 250)
-    program = make(group, algorithm, realization, shape)
-    with load(program, group) as loaded:
-        for call in range(50):
-            whole = random_matrix(shape, call)
-            loaded.acquire()
-            for rank, shard in enumerate(shards(program, whole)):
-                loaded.input("a", rank).copy_(shard)
-            out = loaded(out=poisoned(group, shape))
-            assert all(torch.equal(tensor, whole) for tensor in out)
-        loaded.synchronize()
-
-
-@pytest.mark.parametrize(("algorithm", "realization"), CASES)
-def test_graph_replays_with_changing_inputs(groups, algorithm, realization):
-    group, shape = groups(2), (509, 250)
-    program = make(group, algorithm, realization, shape)
-    with load(program, group) as loaded:
-        inputs, out = shards(program, random_matrix(shape, 0)), poisoned(group, shape)
-        loaded(a=inputs, out=out)
+def run_graph(work, group, replays=1000):
+    with load(work.program, group) as loaded:
+        passed = arguments(work, group, work.random(0))
+        loaded(**passed)
         loaded.synchronize()
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
         with torch.cuda.stream(stream), torch.cuda.graph(graph, stream=stream):
-            loaded(a=inputs, out=out)
-        for replay in range(1000):
-            whole = random_matrix(shape, replay)
-            for shard, tensor in zip(shards(program, whole), inputs, strict=True):
-                tensor.copy_(shard)
-            for tensor in out:
+            loaded(**passed)
+        for replay in range(replays):
+            whole = work.random(replay)
+            for rank, tensor in enumerate(passed["a"]):
+                tensor.copy_(work.shard(whole, rank))
+            for tensor in passed[work.output]:
                 tensor.fill_(float("nan"))
             graph.replay()
-            if replay % 10 == 0:
-                assert all(torch.equal(tensor, whole) for tensor in out), replay
+            assert replay % 10 or not wrong_ranks(work, passed[work.output], whole), replay
         loaded.synchronize()
         # Ordinary calls go on where the replays stopped.
-        whole = random_matrix(shape, 5000)
-        assert all(torch.equal(t, whole) for t in loaded(a=shards(program, whole)))
+        whole = work.random(5000)
+        assert not wrong_ranks(work, loaded(**arguments(work, group, whole)), whole)
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 8])
+@pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)
+@pytest.mark.parametrize("shape", GATHER_SHAPES)
+def test_gather_is_right_call_after_call(groups, world, algorithm, realization, shape):
+    run_many_calls(gather(groups(world), algorithm, realization, shape), groups(world))
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 8])
+@pytest.mark.parametrize(("algorithm", "realization", "splits"), GEMM_CASES)
+@pytest.mark.parametrize("size", GEMM_SIZES)
+def test_gemm_is_right_call_after_call(groups, world, algorithm, realization, splits, size):
+    run_many_calls(gemm(groups(world), algorithm, realization, splits, size), groups(world))
+
+
+@pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)
+def test_gather_in_a_graph(groups, algorithm, realization):
+    run_graph(gather(groups(2), algorithm, realization, ODD), groups(2))
+
+
+@pytest.mark.parametrize(("algorithm", "realization", "splits"), GEMM_CASES)
+def test_gemm_in_a_graph(groups, algorithm, realization, splits):
+    run_graph(gemm(groups(2), algorithm, realization, splits, GEMM_SIZES[1]), groups(2))
+
+
+@pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)
+def test_zero_copy_input_is_read_in_place(groups, algorithm, realization):
+    group = groups(3)
+    work = gather(group, algorithm, realization, ODD)
+    with load(work.program, group) as loaded:
+        for call in range(50):
+            whole = work.random(call)
+            loaded.acquire()
+            for rank in group.local_ranks:
+                loaded.input("a", rank).copy_(work.shard(whole, rank))
+            out = loaded(out=[work.poisoned() for _ in group.local_ranks])
+            assert not wrong_ranks(work, out, whole), call
+        loaded.synchronize()
 
 
 def test_two_programs_take_turns_and_run_together(groups):
-    group, shape = groups(2), (509, 250)
+    group = groups(2)
     half = group.ctas_per_rank(0) // 2
-    first = make(group, "push", Realization.LDST_COLOCATED, shape, num_ctas=half)
-    second = make(group, "pull", Realization.COPY_ENGINE, shape, num_ctas=half)
-    with load(first, group) as one, load(second, group) as two:
+    first = gather(group, "push", LDST, ODD, num_ctas=half)
+    second = gather(group, "pull", ENGINE, ODD, num_ctas=half)
+    with load(first.program, group) as one, load(second.program, group) as two:
         side = torch.cuda.Stream()
         for call in range(100):
-            a, b = random_matrix(shape, call), random_matrix(shape, 1000 + call)
-            inputs, out_two = shards(second, b), poisoned(group, shape)
+            a, b = first.random(call), second.random(1000 + call)
+            passed = arguments(second, group, b)
             side.wait_stream(torch.cuda.current_stream())
-            out_one = one(a=shards(first, a))
-            with torch.cuda.stream(side):
-                two(a=inputs, out=out_two)
+            out_one = one(**arguments(first, group, a))
+            with torch.cuda.stream(side if call % 2 else torch.cuda.current_stream()):
+                out_two = two(**passed)
             torch.cuda.current_stream().wait_stream(side)
-            assert all(torch.equal(tensor, a) for tensor in out_one), call
-            assert all(torch.equal(tensor, b) for tensor in out_two), call
+            assert not wrong_ranks(first, out_one, a), call
+            assert not wrong_ranks(second, out_two, b), call
 
 
-@pytest.mark.parametrize(("algorithm", "realization"), CASES)
+@pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)
 def test_missing_rank_is_an_error_and_nothing_hangs(groups, algorithm, realization):
-    group, shape = groups(3), (509, 250)
-    program = make(group, algorithm, realization, shape, timeout_ns=500_000_000)
-    loaded = load(program, group)
+    group = groups(3)
+    work = gather(group, algorithm, realization, ODD, timeout_ns=500_000_000)
+    loaded = load(work.program, group)
     # Rank 2 does not take part: what a failed process looks like to the others.
     absent = loaded._ranks.pop(2)
-    inputs = shards(program, random_matrix(shape, 0))
+    passed = {name: tensors[:2] for name, tensors in arguments(work, group, work.random(0)).items()}
     start = time.monotonic()
-    loaded(a=inputs[:2], out=poisoned(group, shape)[:2])
+    loaded(**passed)
     with pytest.raises(DeviceWaitTimeout) as caught:
         loaded.synchronize()
     torch.cuda.synchronize()
@@ -166,19 +187,19 @@ def test_missing_rank_is_an_error_and_nothing_hangs(groups, algorithm, realizati
     # In a ring, rank 1 may be the first to notice, and it waits for rank 0 to pass on what rank 2 owes.
     assert algorithm == "ring" or "rank 2" in str(caught.value)
     with pytest.raises(DeviceWaitTimeout):
-        loaded(a=inputs[:2])
+        loaded(**passed)
     loaded._ranks[2] = absent
     loaded.close()
 
 
 def test_device_synchronize_returns_after_a_fault(groups):
-    group, shape = groups(2), (512, 256)
-    program = make(group, "push", Realization.COPY_ENGINE, shape, timeout_ns=300_000_000)
-    loaded = load(program, group)
+    group = groups(2)
+    work = gather(group, "push", ENGINE, GATHER_SHAPES[0], timeout_ns=300_000_000)
+    loaded = load(work.program, group)
     absent = loaded._ranks.pop(1)
-    inputs = shards(program, random_matrix(shape, 0))
+    passed = {name: tensors[:1] for name, tensors in arguments(work, group, work.random(0)).items()}
     for _ in range(3):
-        loaded(a=inputs[:1], out=poisoned(group, shape)[:1])
+        loaded(**passed)
     torch.cuda.synchronize()
     with pytest.raises(DeviceWaitTimeout):
         loaded.check()
@@ -187,33 +208,32 @@ def test_device_synchronize_returns_after_a_fault(groups):
 
 
 def test_arguments_are_checked_before_anything_runs(groups):
-    group, shape = groups(2), (512, 256)
-    program = make(group, "push", Realization.LDST_COLOCATED, shape)
-    whole = random_matrix(shape, 0)
-    good = shards(program, whole)
-    with load(program, group) as loaded:
+    group = groups(2)
+    work = gather(group, "push", LDST, GATHER_SHAPES[0])
+    whole = work.random(0)
+    good = arguments(work, group, whole)["a"]
+    with load(work.program, group) as loaded:
         for bad, text in [
             (good[0][:-1], r"a: expects shape \[256, 256\], but got \[255, 256\]"),
-            (good[0].float(), "a: expects dtype torch.bfloat16, but got torch.float32"),
-            (good[0].cpu(), "a: expects a tensor on cuda:0, but got one on cpu"),
+            (good[0].float(), r"a: expects dtype torch\.bfloat16, but got torch\.float32"),
+            (good[0].cpu(), r"a: expects a tensor on cuda:0, but got one on cpu"),
         ]:
             with pytest.raises(SyncopateError, match=text):
                 loaded(a=[bad, good[1]])
         with pytest.raises(SyncopateError, match="b: not an argument; the program takes a, out"):
             loaded(a=good, b=good)
         with pytest.raises(SyncopateError, match="out: expects strides"):
-            loaded(a=good, out=[torch.empty(256, 512, dtype=torch.bfloat16, device="cuda").T] * 2)
-        assert all(torch.equal(tensor, whole) for tensor in loaded(a=good))
+            loaded(a=good, out=[random_matrix((256, 512), 0).T] * 2)
+        assert not wrong_ranks(work, loaded(a=good), whole)
 
 
 def test_too_many_ctas_are_refused(groups):
-    group = groups(2)
-    program = make(group, "push", Realization.LDST_COLOCATED, (512, 256), num_ctas=100)
+    work = gather(groups(2), "push", LDST, GATHER_SHAPES[0], num_ctas=100)
     with pytest.raises(SyncopateError, match="compile it for at most"):
-        load(program, group)
+        load(work.program, groups(2))
 
 
 def test_wrong_group_is_refused(groups):
-    program = make(groups(2), "push", Realization.LDST_COLOCATED, (512, 256))
+    work = gather(groups(2), "push", LDST, GATHER_SHAPES[0])
     with pytest.raises(SyncopateError, match="group: expects 2 ranks"):
-        load(program, groups(3))
+        load(work.program, groups(3))

@@ -1,4 +1,4 @@
-"""Checks of the runtime with one process per GPU; `run_two_gpus.py` starts them.
+"""Checks with one process per GPU; `run_two_gpus.py` starts them.
 
 Each check takes the group and returns nothing or raises; every rank runs the same checks in the same order.
 """
@@ -6,152 +6,160 @@ Each check takes the group and returns nothing or raises; every rank runs the sa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from gather import CASES, gather_program
+from workloads import (
+    GATHER_CASES,
+    GATHER_SHAPES,
+    GEMM_CASES,
+    GEMM_SIZES,
+    Workload,
+    gather_workload,
+    gemm_workload,
+)
 
 from syncopate.errors import DeviceWaitTimeout
 from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.interface import ProgramData, Realization
+from syncopate.runtime.interface import Realization
 
-SHAPES = [(4096, 1024), (509, 250)]
-CTAS = 132
+Make = Callable[[ProcessGroup], Workload]
+LARGE = (4096, 1024)
+ODD = GATHER_SHAPES[1]
 
 
-def make(
-    group: ProcessGroup, algorithm: str, realization: Realization, shape, **options
-) -> ProgramData:
-    """The gather program for this group."""
-    return gather_program(
+def gather(
+    algorithm: str,
+    realization: Realization,
+    shape: tuple[int, int],
+    num_ctas: int = 0,
+    **options: Any,
+) -> Make:
+    """A recipe for a gather that fills the GPU."""
+    return lambda group: gather_workload(
         group.world_size,
         algorithm,
         realization,
         shape,
-        num_ctas=options.pop("num_ctas", CTAS),
+        num_ctas or group.ctas_per_rank(0),
         **options,
     )
 
 
-def matrix(shape, seed: int) -> torch.Tensor:
-    """The same random matrix on every rank."""
-    generator = torch.Generator("cuda").manual_seed(seed)
-    return torch.randn(shape, generator=generator, device="cuda").bfloat16()
+def gemm(algorithm: str, realization: str, splits: int, size: tuple[int, int, int]) -> Make:
+    """A recipe for a GEMM that fills the GPU."""
+    return lambda group: gemm_workload(
+        group.world_size, algorithm, realization, size, group.ctas_per_rank(0), splits=splits
+    )
 
 
-def shard(program: ProgramData, whole: torch.Tensor, rank: int) -> torch.Tensor:
-    """This rank's rows."""
-    region = program.buffers[0].inputs[rank][0]
-    return whole[region.offsets[0] : region.offsets[0] + region.sizes[0]].clone()
-
-
-def poisoned(shape) -> torch.Tensor:
-    """An output that no correct result equals."""
-    return torch.full(shape, float("nan"), dtype=torch.bfloat16, device="cuda")
-
-
-def expect(condition: bool, what: object) -> None:
-    """Fails the check, on every rank if on any: the ranks have to go on together."""
-    bad = torch.tensor([0 if condition else 1], device="cuda")
+def expect_none(wrong: list[torch.Tensor], what: str) -> None:
+    """Fails the check if any is true, on every rank if on any: the ranks have to go on together."""
+    bad = torch.stack(wrong).sum().reshape(1)
+    mine = int(bad.item())
     dist.all_reduce(bad)
     if bad.item():
-        raise AssertionError(f"{what} ({'here' if not condition else 'on another rank'})")
+        raise AssertionError(
+            f"{what}: {mine} of {len(wrong)} wrong here, {int(bad.item())} on all ranks"
+        )
 
 
-def many_calls(group: ProcessGroup, algorithm: str, realization: Realization, shape) -> None:
+def many_calls(group: ProcessGroup, make: Make) -> None:
     """400 calls with fresh data, one rank held up at random, checked in batches."""
-    program = make(group, algorithm, realization, shape)
-    with load(program, group) as loaded:
+    work, rank = make(group), group.rank
+    with load(work.program, group) as loaded:
         for batch in range(20):
             kept = []
             for call in range(20):
-                whole, out = matrix(shape, 100 * batch + call), poisoned(shape)
-                mine = shard(program, whole, group.rank)
-                if call % group.world_size == group.rank:
+                whole, out = work.random(100 * batch + call), work.poisoned()
+                mine = work.shard(whole, rank)
+                if call % group.world_size == rank:
                     torch.cuda._sleep(50_000 * (call % 5))
-                loaded(a=mine, out=out)
+                loaded(a=mine, **work.tensors(rank), **{work.output: out})
                 kept.append((whole, out))
             loaded.synchronize()
-            expect(all(torch.equal(out, whole) for whole, out in kept), f"batch {batch}")
+            expect_none([work.wrong(out, whole, rank) for whole, out in kept], f"batch {batch}")
 
 
-def zero_copy(group: ProcessGroup, algorithm: str, realization: Realization, shape) -> None:
+def zero_copy(group: ProcessGroup, make: Make) -> None:
     """200 calls whose input is written into the symmetric buffer."""
-    program = make(group, algorithm, realization, shape)
-    with load(program, group) as loaded:
-        kept = []
+    work, rank = make(group), group.rank
+    with load(work.program, group) as loaded:
+        wrong = []
         for call in range(200):
-            whole, out = matrix(shape, call), poisoned(shape)
+            whole, out = work.random(call), work.poisoned()
             loaded.acquire()
-            loaded.input("a").copy_(shard(program, whole, group.rank))
-            loaded(out=out)
-            kept.append(torch.equal(out, whole))
+            loaded.input("a").copy_(work.shard(whole, rank))
+            loaded(**work.tensors(rank), **{work.output: out})
+            wrong.append(work.wrong(out, whole, rank))
         loaded.synchronize()
-        expect(all(kept), f"calls {[i for i, ok in enumerate(kept) if not ok][:5]}")
+        expect_none(wrong, "calls")
 
 
-def graph(group: ProcessGroup, algorithm: str, realization: Realization, shape) -> None:
-    """One capture, 1000 replays with changing inputs, then ordinary calls."""
-    program = make(group, algorithm, realization, shape)
-    with load(program, group) as loaded:
-        mine, out = shard(program, matrix(shape, 0), group.rank), poisoned(shape)
-        loaded(a=mine, out=out)
+def graph(group: ProcessGroup, make: Make) -> None:
+    """One capture, 1000 replays with changing inputs, then an ordinary call."""
+    work, rank = make(group), group.rank
+    with load(work.program, group) as loaded:
+        mine, out = work.shard(work.random(0), rank), work.poisoned()
+        passed = {"a": mine, **work.tensors(rank), work.output: out}
+        loaded(**passed)
         loaded.synchronize()
         group.barrier()
         captured = torch.cuda.CUDAGraph()
         with torch.cuda.graph(captured, capture_error_mode="thread_local"):
-            loaded(a=mine, out=out)
-        wrong = torch.zeros((), dtype=torch.int64, device="cuda")
-        for replay in range(1000):
-            whole = matrix(shape, replay)
-            mine.copy_(shard(program, whole, group.rank))
+            loaded(**passed)
+        wrong = []
+        for replay in range(1001):
+            whole = work.random(replay)
+            mine.copy_(work.shard(whole, rank))
             out.fill_(float("nan"))
-            captured.replay()
-            wrong += (out != whole).any()
+            if replay < 1000:
+                captured.replay()
+            else:
+                loaded(**passed)
+            wrong.append(work.wrong(out, whole, rank))
+            if replay % 50 == 0:
+                loaded.synchronize()
         loaded.synchronize()
-        expect(wrong.item() == 0, f"{wrong.item()} replays of 1000")
-        whole = matrix(shape, 5000)
-        result = loaded(a=shard(program, whole, group.rank))
-        loaded.synchronize()
-        expect(torch.equal(result, whole), "call after replays")
+        expect_none(wrong, "replays")
 
 
 def two_programs(group: ProcessGroup) -> None:
     """Two programs take turns on one stream and run side by side on two."""
-    shape = SHAPES[1]
-    first = make(group, "push", Realization.LDST_COLOCATED, shape, num_ctas=60)
-    second = make(group, "pull", Realization.COPY_ENGINE, shape, num_ctas=60)
-    side = torch.cuda.Stream()
-    with load(first, group) as one, load(second, group) as two:
-        good = True
+    first, second = (
+        gather("push", Realization.LDST_COLOCATED, ODD, num_ctas=60)(group),
+        gather("pull", Realization.COPY_ENGINE, ODD, num_ctas=60)(group),
+    )
+    side, wrong, rank = torch.cuda.Stream(), [], group.rank
+    with load(first.program, group) as one, load(second.program, group) as two:
         for call in range(100):
-            a, b = matrix(shape, call), matrix(shape, 1000 + call)
-            mine, out_two = shard(second, b, group.rank), poisoned(shape)
+            a, b = first.random(call), second.random(1000 + call)
+            mine, out_two = second.shard(b, rank), second.poisoned()
             side.wait_stream(torch.cuda.current_stream())
-            out_one = one(a=shard(first, a, group.rank))
+            out_one = one(a=first.shard(a, rank))
             with torch.cuda.stream(side if call % 2 else torch.cuda.current_stream()):
                 two(a=mine, out=out_two)
             torch.cuda.current_stream().wait_stream(side)
-            good = good and torch.equal(out_one, a) and torch.equal(out_two, b)
-        expect(good, "an output")
+            wrong += [first.wrong(out_one, a, rank), second.wrong(out_two, b, rank)]
+        one.synchronize()
+        expect_none(wrong, "outputs")
 
 
-def missing_rank(group: ProcessGroup, algorithm: str, realization: Realization) -> None:
+def missing_rank(group: ProcessGroup, make: Make) -> None:
     """The last rank makes no call: the others get an error in time, and even a device-wide wait returns."""
-    shape = SHAPES[1]
-    program = make(group, algorithm, realization, shape, timeout_ns=500_000_000)
-    loaded = load(program, group)
-    caught = None
-    if group.rank != group.world_size - 1:
-        loaded(a=shard(program, matrix(shape, 0), group.rank))
+    work, rank = make(group), group.rank
+    loaded = load(work.program, group)
+    timed_out = rank == group.world_size - 1
+    if not timed_out:
+        loaded(a=work.shard(work.random(0), rank), **work.tensors(rank))
         torch.cuda.synchronize()
         try:
             loaded.synchronize()
         except DeviceWaitTimeout as error:
-            caught = error
-            print(f"    rank {group.rank}: {error}", flush=True)
-    good = caught is not None or group.rank == group.world_size - 1
-    expect(good, "no DeviceWaitTimeout")
+            timed_out = True
+            print(f"    rank {rank}: {error}", flush=True)
+    expect_none([torch.tensor(not timed_out, device="cuda")], "DeviceWaitTimeout")
     loaded.close()
     group.barrier()
 
@@ -159,18 +167,34 @@ def missing_rank(group: ProcessGroup, algorithm: str, realization: Realization) 
 def checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
     """Every check with its name."""
 
-    def bind(check: Callable[..., None], *args: object) -> Callable[[ProcessGroup], None]:
-        return lambda group: check(group, *args)
+    def bind(
+        check: Callable[[ProcessGroup, Make], None], make: Make
+    ) -> Callable[[ProcessGroup], None]:
+        return lambda group: check(group, make)
 
-    for algorithm, realization in CASES:
-        case = f"{algorithm}-{realization.name.lower()}"
-        for shape in SHAPES:
-            yield f"many_calls {case} {shape}", bind(many_calls, algorithm, realization, shape)
-        yield f"zero_copy {case}", bind(zero_copy, algorithm, realization, SHAPES[1])
-        yield f"graph {case}", bind(graph, algorithm, realization, SHAPES[1])
-    yield "two_programs", two_programs
-    for algorithm, realization in CASES:
+    for algorithm, realization in GATHER_CASES:
+        case = f"{algorithm} {realization.name.lower()}"
+        for shape in (LARGE, ODD):
+            yield (
+                f"gather {case} {shape} many calls",
+                bind(many_calls, gather(algorithm, realization, shape)),
+            )
+        yield f"gather {case} zero-copy", bind(zero_copy, gather(algorithm, realization, ODD))
+        yield f"gather {case} graph", bind(graph, gather(algorithm, realization, ODD))
+    yield "gather two programs", two_programs
+    for algorithm, realization in GATHER_CASES:
+        make = gather(algorithm, realization, ODD, timeout_ns=500_000_000)
         yield (
-            f"missing_rank {algorithm}-{realization.name.lower()}",
-            bind(missing_rank, algorithm, realization),
+            f"gather {algorithm} {realization.name.lower()} missing rank",
+            bind(missing_rank, make),
+        )
+    for algorithm, name, splits in GEMM_CASES:
+        for size in GEMM_SIZES:
+            yield (
+                f"gemm {algorithm} {name} {splits} {size} many calls",
+                bind(many_calls, gemm(algorithm, name, splits, size)),
+            )
+        yield (
+            f"gemm {algorithm} {name} {splits} graph",
+            bind(graph, gemm(algorithm, name, splits, GEMM_SIZES[1])),
         )

@@ -60,7 +60,7 @@ def test_descriptor_expands_to_map_shape_and_strides(monkeypatch):
 
 
 def test_unaligned_rows_are_refused_before_the_driver():
-    with pytest.raises(SyncopateError, match="argument a: TMA needs .* multiples of 16 bytes"):
+    with pytest.raises(SyncopateError, match=r"argument a: TMA needs .* multiples of 16 bytes"):
         launch.encode_tensor_map("a", LAYOUT, 4096, (100, 75), (75, 1), "zero")
 
 

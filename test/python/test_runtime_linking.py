@@ -8,8 +8,14 @@ from hand_tables import ENGINE, LDST, all_gather
 
 from syncopate.errors import InternalError
 from syncopate.runtime import layout
-from syncopate.runtime.engine_plan import AwaitWord, Copy, Raise, awaited_words, plan_engine
-from syncopate.runtime.engine_plan import reads_own_input
+from syncopate.runtime.engine_plan import (
+    AwaitWord,
+    Copy,
+    Raise,
+    awaited_words,
+    plan_engine,
+    reads_own_input,
+)
 from syncopate.runtime.interface import ProgramData, SignalKind
 from syncopate.runtime.layout import ContextWord
 from syncopate.runtime.linking import (
@@ -137,7 +143,7 @@ def test_parts_are_aligned_and_disjoint():
 def test_initial_flags_grant_a_credit():
     program = make()
     flags = initial_flags(program.signal_layout, 3)
-    credit = program.signal_layout.credit
+    credit = program.signal_layout.done_twin
     assert flags[credit : credit + 3].tolist() == [1, 1, 1]
     assert flags.sum() == 3
     assert initial_state(2)[layout.STATE_EPOCH] == 1
@@ -179,7 +185,7 @@ def test_engine_push_consumes_credits_and_raises_at_the_peer():
     ops = plan_engine(program, 0, addresses)
     names = program.signal_layout
     assert [type(op) for op in ops] == [AwaitWord, Copy, Raise, Raise]
-    assert ops[0].address == addresses.flag(0, names.credit + 1)
+    assert ops[0].address == addresses.flag(0, names.done_twin + 1)
     assert ops[2] == Raise(addresses.flag(1, 0), 1, SignalKind.EPOCH)
     assert ops[3] == Raise(addresses.flag(0, names.engine_done), 0, SignalKind.EPOCH)
     assert awaited_words(ops) == (ops[0].address,)

@@ -2,7 +2,7 @@
 
 Protocol. The list is the same at every call, so that a CUDA graph may capture it: nothing in it is the number of a call.
 
-* A stream can only wait for a constant. So an engine command waits for binary words (`ready1`, `credit`): the stream waits until the word
+* A stream can only wait for a constant. So an engine command waits for binary words (`ready_twin`, `done_twin`): the stream waits until the word
   is 1 and writes 0 at once, in stream order. The protocol of the plan makes sure that nobody raises such a word again before it is consumed.
 * A flag that kernels wait for is an epoch. The engine raises it by copying 4 bytes out of the device's own epoch word.
 * After its last command the list raises `engine_done`, for which `close_call` waits: the epoch word cannot change under the list.
@@ -67,7 +67,7 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
             if not _is_binary(program, wait["signal"]):
                 raise InternalError(
                     f"rank {rank}, command {index}: a copy-engine command cannot wait for flag {wait['signal']}, "
-                    f"which counts; only for the words ready1 and credit"
+                    f"which counts; only for the words ready_twin and done_twin"
                 )
             ops.append(AwaitWord(addresses.flag(rank, wait["signal"])))
         ops.append(_copy(row, addresses))
@@ -99,7 +99,12 @@ def awaited_words(ops: Sequence[EngineOp]) -> tuple[int, ...]:
 
 def _is_binary(program: Program, signal: int) -> bool:
     layout, world = program.signal_layout, program.world_size
-    return any(first <= signal < first + world for first in (layout.ready1, layout.credit))
+    twins = (
+        (layout.data_twin, layout.data_twin),
+        (layout.ready_twin, world),
+        (layout.done_twin, world),
+    )
+    return any(first <= signal < first + count for first, count in twins)
 
 
 def _copy(row: dict[str, int], addresses: Addresses) -> Copy:

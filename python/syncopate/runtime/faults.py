@@ -49,15 +49,15 @@ def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout |
 def describe_signal(program: Program, rank: int, signal: int) -> str:
     """What the raising of one flag of `rank` means, with the rank that raises it."""
     layout, world = program.signal_layout, program.world_size
-    if 0 <= signal < layout.data:
+    if 0 <= signal < 2 * layout.data_twin:
         return _describe_data(program, rank, signal)
     if signal == layout.engine_done:
         return f"the copy engine commands of rank {rank} itself"
     blocks = {
         layout.ready: "rank {} to stage its input",
         layout.done: "rank {} to finish the previous call",
-        layout.ready1: "rank {} to stage its input",
-        layout.credit: "rank {} to finish the previous call",
+        layout.ready_twin: "rank {} to stage its input",
+        layout.done_twin: "rank {} to finish the previous call",
     }
     for first, text in blocks.items():
         if first <= signal < first + world:

@@ -160,20 +160,21 @@ class SignalLayout:
     """Where each kind of flag lies among a rank's i32 flags; the same on every rank.
 
     Attributes:
-        data: Number of data flags; they are 0 .. data-1.
+        data_twin: Number of transfers. Flags 0 .. data_twin-1 say that a transfer is complete (epoch); behind them
+            stand as many binary twins for stream waits. Initially 0.
         ready: First of `world_size` flags: rank p has staged its input (epoch).
+        ready_twin: First of `world_size` words: binary twin of `ready` for stream waits. Initially 0.
         done: First of `world_size` flags: rank p has finished its call (epoch).
-        ready1: First of `world_size` words: binary twin of `ready` for stream waits. Initially 0.
-        credit: First of `world_size` words: binary twin of `done` for stream waits. Initially 1.
+        done_twin: First of `world_size` words: binary twin of `done` for stream waits. Initially 1.
         engine_done: The flag that the runtime raises after a rank's last engine command (epoch).
         total: Number of flags.
     """
 
-    data: int
+    data_twin: int
     ready: int
+    ready_twin: int
     done: int
-    ready1: int
-    credit: int
+    done_twin: int
     engine_done: int
     total: int
 

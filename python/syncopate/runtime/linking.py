@@ -173,9 +173,9 @@ def link_rank(
 
 
 def initial_flags(signals: SignalLayout, world_size: int) -> npt.NDArray[np.int32]:
-    """The flags of a rank before the first call: 0, and 1 for the credits, since no earlier call is under way."""
+    """The flags of a rank before the first call: 0, and 1 for the twins of `done`, since no earlier call is under way."""
     flags = np.zeros(signals.total, np.int32)
-    flags[signals.credit : signals.credit + world_size] = 1
+    flags[signals.done_twin : signals.done_twin + world_size] = 1
     return flags
 
 

@@ -247,17 +247,16 @@ class LoadedProgram:
             self._released.set()
 
     def close(self) -> None:
-        """Waits for the GPU and frees streams and code; the memory goes with the object. Collective over the group."""
+        """Waits for this process's GPU and frees streams and code; the memory goes with the object.
+
+        Not collective: a peer that is still getting from this rank holds a mapping of its own.
+        """
         if self._closed:
             return
         self._closed = True
         watchdog.forget(self)
-        if self.faulted():
-            if self._uses_engine:
-                self.release()
-        else:
-            # A peer may still be getting this rank's input.
-            self.group.barrier()
+        if self._uses_engine and self.faulted():
+            self.release()
         torch.cuda.synchronize(self._device)
         for state in self._ranks.values():
             state.close()

@@ -1,0 +1,162 @@
+"""The JSON and the table of a run. Every suite writes rows of the same form."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Row:
+    """One variant on one shape. Times are microseconds, of the slowest rank, medians.
+
+    Attributes:
+        us: The variant, from plain tensors (or a symmetric input, if `input` is zero_copy) to a usable output.
+        gemm_us: The GEMM alone, the best of cuBLAS and our kernel.
+        comm_us: NCCL's collective alone.
+        link_us: The bytes that a rank receives, at the link peak of this run.
+        baselines: By name; None where one does not run.
+        speedup: Best baseline / us.
+        efficiency: max(gemm_us, link_us) / us.
+        rel_err: Largest relative error over the checked calls, over the ranks.
+        spread: Relative difference of one version measured twice in this comparison.
+        host_us: Host time to enqueue a call.
+    """
+
+    suite: str
+    workload: str
+    world_size: int
+    dtype: str
+    M: int
+    N: int
+    K: int
+    realization: str
+    direction: str
+    splits: int
+    input: str
+    us: float
+    gemm_us: float
+    comm_us: float
+    link_us: float
+    baselines: dict[str, float | None]
+    rel_err: float
+    calls_checked: int
+    spread: float
+    host_us: float
+    speedup: float = field(init=False)
+    efficiency: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.speedup = min(us for us in self.baselines.values() if us is not None) / self.us
+        self.efficiency = max(self.gemm_us, self.link_us) / self.us
+
+    @property
+    def verdict(self) -> str:
+        """Win, tie (within the spread) or loss against the best baseline."""
+        if abs(self.speedup - 1) <= self.spread:
+            return "tie"
+        return "win" if self.speedup > 1 else "loss"
+
+
+def describe_run() -> dict[str, str]:
+    """Hardware, versions, commit and command of this run."""
+    import torch
+    import triton
+
+    return {
+        "gpu": torch.cuda.get_device_name(),
+        "driver": _output(
+            "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"
+        ).split("\n")[0],
+        "cuda": str(torch.version.cuda),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "commit": _output("git", "rev-parse", "HEAD"),
+        "command": " ".join(["torchrun", "--nproc-per-node", "N", *sys.argv]),
+        "date": datetime.now(timezone.utc).date().isoformat(),
+    }
+
+
+def _output(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def file_stem(suite: str, world_size: int, gpu: str) -> str:
+    """Name of the result files: `<suite>-w<world>-<gpu>`."""
+    return f"{suite}-w{world_size}-{gpu.lower().replace('nvidia', '').strip().replace(' ', '-')}"
+
+
+def write_json(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Writes `{"meta": …, "rows": […]}`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {"meta": dict(meta), "rows": [_rounded(asdict(row)) for row in rows]}
+    path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+
+
+def write_table(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Writes the table as Markdown."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(format_table(meta, rows), encoding="utf-8")
+
+
+def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
+    """One table for each shape, all variants, losses included."""
+    facts = ", ".join(
+        f"{name} {value}"
+        for name, value in meta.items()
+        if isinstance(value, str) and name != "command"
+    )
+    lines = [
+        f"# {rows[0].suite}, {rows[0].world_size} ranks" if rows else "# no rows",
+        "",
+        facts,
+        "",
+    ]
+    if "command" in meta:
+        lines += [f"    {meta['command']}", ""]
+    lines += [
+        "Times in µs, medians of interleaved calls, slowest rank, from plain tensors unless zero-copy. "
+        "Efficiency is max(GEMM alone, bytes at link peak) / ours. A tie is within the spread of one version measured twice.",
+    ]
+    shapes = list(dict.fromkeys((row.M, row.N, row.K) for row in rows))
+    for shape in shapes:
+        chosen = [row for row in rows if (row.M, row.N, row.K) == shape]
+        first = chosen[0]
+        named = ", ".join(f"{name} {_us(us)}" for name, us in first.baselines.items())
+        lines += [
+            "",
+            f"## M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, per rank)",
+            "",
+            f"GEMM alone {_us(first.gemm_us)}, NCCL all-gather alone {_us(first.comm_us)}, link {_us(first.link_us)}; "
+            f"baselines: {named}; spread {100 * first.spread:.1f} %",
+            "",
+            "| realization | direction | splits | input | µs | / GEMM | speed-up | efficiency | rel. error | host µs | |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+        ]
+        for row in sorted(chosen, key=lambda row: row.us):
+            lines.append(
+                f"| {row.realization} | {row.direction} | {row.splits} | {row.input} | {_us(row.us)} | {row.us / row.gemm_us:.3f} "
+                f"| {row.speedup:.2f}x | {row.efficiency:.2f} | {row.rel_err:.1e} | {row.host_us:.0f} | {row.verdict} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _us(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return float(f"{value:.5g}") if isinstance(value, float) else value

@@ -1,0 +1,100 @@
+"""The ranks of a benchmark run, and the one way in which anything is timed.
+
+Each measurement is one call, alone: poison the output, hold the GPU long enough for the host to enqueue everything behind it, line the ranks up
+with a small all-reduce, then event, call, event. The time of a call is that of the slowest rank. Candidates take turns, so that drifting clocks
+meet all of them alike; what is reported is the median over the rounds.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+
+HOLD_CYCLES = 1_000_000  # about half a millisecond, more than any candidate needs to enqueue a call
+
+
+@dataclass
+class Candidate:
+    """Something to be timed.
+
+    Attributes:
+        name: For tables; unique in a comparison.
+        call: Makes the call with input set `i` and returns its output.
+        prepare: Work for input set `i` that is not part of the time.
+        poison: The output to overwrite before a call, if the caller owns it.
+    """
+
+    name: str
+    call: Callable[[int], torch.Tensor]
+    prepare: Callable[[int], None] | None = None
+    poison: torch.Tensor | None = None
+    times_us: list[float] = field(default_factory=list)
+
+    @property
+    def us(self) -> float:
+        """Median of the rounds, after `Session.compare`."""
+        return statistics.median(self.times_us)
+
+
+class Session:
+    """torch.distributed, this rank's GPU, and collective timing."""
+
+    def __init__(self) -> None:
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+        self.rank = dist.get_rank()
+        self.world_size = dist.get_world_size()
+        self._line = torch.zeros(1, device="cuda")
+
+    def align(self) -> None:
+        """Makes the current stream wait until every rank's stream is here."""
+        dist.all_reduce(self._line)
+
+    def maximum(self, values: Sequence[float]) -> list[float]:
+        """The largest of each value over the ranks, on every rank."""
+        tensor = torch.tensor(values, dtype=torch.float64, device="cuda")
+        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return [float(value) for value in tensor.tolist()]
+
+    def agree(self, good: bool) -> bool:
+        """Whether it is good on every rank."""
+        return self.maximum([0.0 if good else 1.0])[0] == 0.0
+
+    def compare(self, candidates: Sequence[Candidate], rounds: int, sets: int) -> None:
+        """Times the candidates in turns and fills in `times_us`; two rounds more warm up."""
+        for round_ in range(-2, rounds):
+            events = []
+            for candidate in candidates:
+                events.append(self._time(candidate, round_ % sets))
+            torch.cuda.synchronize()
+            times = self.maximum([1e3 * start.elapsed_time(end) for start, end in events])
+            if round_ >= 0:
+                for candidate, time_us in zip(candidates, times, strict=True):
+                    candidate.times_us.append(time_us)
+
+    def _time(self, candidate: Candidate, index: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        if candidate.prepare is not None:
+            candidate.prepare(index)
+        if candidate.poison is not None:
+            candidate.poison.fill_(float("nan"))
+        torch.cuda._sleep(HOLD_CYCLES)
+        self.align()
+        start.record()
+        candidate.call(index)
+        end.record()
+        return start, end
+
+    def say(self, text: str) -> None:
+        """Prints on rank 0."""
+        if self.rank == 0:
+            print(text, flush=True)
+
+    def close(self) -> None:
+        """Leaves the group."""
+        dist.destroy_process_group()

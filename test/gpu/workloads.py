@@ -1,0 +1,146 @@
+"""What the GPU checks run: programs together with the data that they take and the results that are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from gather import CASES, gather_program
+
+from syncopate.runtime.interface import Realization
+
+TOLERANCE = 1e-2
+
+
+def random_matrix(shape: tuple[int, int], seed: int) -> torch.Tensor:
+    """The same random matrix in every process."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return torch.randn(shape, generator=generator, device="cuda").bfloat16()
+
+
+def poisoned(shape: tuple[int, int]) -> torch.Tensor:
+    """An output that no right result equals."""
+    return torch.full(shape, float("nan"), dtype=torch.bfloat16, device="cuda")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program, and what a call of it should give.
+
+    Attributes:
+        name: For messages.
+        program: The program.
+        shape: Of the gathered input.
+        out_shape: Of a rank's output.
+        tensors: The further tensors of a call on a rank.
+        expect: The right output of a rank for a gathered input.
+        tolerance: Largest relative error, 0 for equality.
+        output: The keyword of the output.
+    """
+
+    name: str
+    program: Any
+    shape: tuple[int, int]
+    out_shape: tuple[int, int]
+    tensors: Callable[[int], dict[str, torch.Tensor]]
+    expect: Callable[[torch.Tensor, int], torch.Tensor]
+    tolerance: float
+    output: str
+
+    def shard(self, whole: torch.Tensor, rank: int) -> torch.Tensor:
+        """A rank's rows of the gathered input, as a tensor of its own."""
+        region = self.program.buffers[0].inputs[rank][0]
+        return whole[region.offsets[0] : region.offsets[0] + region.sizes[0]].clone()
+
+    def wrong(self, out: torch.Tensor, whole: torch.Tensor, rank: int) -> torch.Tensor:
+        """A device boolean: whether an output is wrong. A NaN is."""
+        right = self.expect(whole, rank)
+        if self.tolerance == 0:
+            return (out != right).any()
+        error = (out.float() - right).norm() / right.norm()
+        return ~(error < self.tolerance)
+
+    def random(self, seed: int) -> torch.Tensor:
+        """A gathered input."""
+        return random_matrix(self.shape, seed)
+
+    def poisoned(self) -> torch.Tensor:
+        """An output to pass to a call."""
+        return poisoned(self.out_shape)
+
+
+def gather_workload(
+    world: int,
+    algorithm: str,
+    realization: Realization,
+    shape: tuple[int, int],
+    num_ctas: int,
+    **options: Any,
+) -> Workload:
+    """A gather by a kernel written by hand."""
+    program = gather_program(world, algorithm, realization, shape, num_ctas=num_ctas, **options)
+    return Workload(
+        program.name, program, shape, shape, lambda rank: {}, lambda whole, rank: whole, 0.0, "out"
+    )
+
+
+def gemm_workload(
+    world: int,
+    algorithm: str,
+    realization: str,
+    size: tuple[int, int, int],
+    num_ctas: int,
+    *,
+    splits: int = 1,
+    **options: Any,
+) -> Workload:
+    """A compiled AG-GEMM."""
+    from benchmark.common.programs import build_program, tensor_names
+
+    from syncopate.kernels import GemmConfig
+
+    m, n, k = size
+    config = GemmConfig(block_m=128, block_n=128, block_k=64, num_ctas=num_ctas)
+    program = build_program(
+        m,
+        n,
+        k,
+        world_size=world,
+        realization=realization,
+        algorithm=algorithm,
+        splits=splits,
+        config=config,
+        **options,
+    )
+    _, weight, output = tensor_names(program)
+    weights = {rank: random_matrix((n, k), 7000 + rank) for rank in range(world)}
+    return Workload(
+        f"gemm_{algorithm}_{realization}_{splits}_{m}x{n}x{k}",
+        program,
+        (m, k),
+        (m, n),
+        lambda rank: {weight: weights[rank]},
+        lambda whole, rank: whole.float() @ weights[rank].float().T,
+        TOLERANCE,
+        output,
+    )
+
+
+GATHER_SHAPES = [(512, 256), (509, 250)]
+"""Even, and odd in every respect: rows that the ranks do not divide and that are not 16 bytes."""
+
+GATHER_CASES = CASES
+
+GEMM_CASES = [
+    ("direct_push", "ldst_colocated", 1),
+    ("direct_pull", "ldst_colocated", 2),
+    ("ring", "ldst_colocated", 1),
+    ("direct_push", "copy_engine", 2),
+    ("direct_pull", "copy_engine", 1),
+]
+"""(algorithm, realization, splits)."""
+
+GEMM_SIZES = [(1024, 512, 512), (1016, 520, 264), (1016, 510, 250)]
+"""Even; ragged but with 16-byte rows; without."""
