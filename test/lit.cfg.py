@@ -2,6 +2,8 @@
 
 RUN lines call `syncopate-opt`, `FileCheck` and `not` by name. They find the
 tools of the package that this interpreter imports, and LLVM's own test tools.
+SYNCOPATE_BIN names another folder for the former, such as build/bin of a build
+without Python.
 """
 
 import importlib.util
@@ -35,6 +37,7 @@ config.test_source_root = str(Path(__file__).parent)
 config.test_exec_root = str(root / "build" / "lit")
 config.test_format = lit.formats.ShTest(execute_external=False)
 
-folders = [str(find_tool("syncopate-opt").parent), str(find_llvm_tools())]
+tools = os.environ.get("SYNCOPATE_BIN") or str(find_tool("syncopate-opt").parent)
+folders = [tools, str(find_llvm_tools())]
 config.environment["PATH"] = os.pathsep.join([*folders, os.environ["PATH"]])
 config.substitutions.append(("%root", str(root)))
