@@ -34,8 +34,8 @@ constexpr StringRef kCommandColumns[] = {
     "dst_stride", "wait_begin", "wait_end",     "signal_begin",
     "signal_end", "realization"};
 constexpr StringRef kCallColumns[] = {
-    "open_signal_begin",  "open_signal_end",   "stage_wait_begin",
-    "stage_wait_end",     "close_wait_begin",  "close_wait_end",
+    "open_begin",         "open_end",        "guard_begin",
+    "guard_end",          "close_wait_begin", "close_wait_end",
     "close_signal_begin", "close_signal_end"};
 
 /// A chunk as rows of bytes, in one of the two buffers that it lies in.

@@ -54,7 +54,8 @@ public:
     IRMapping mapping;
     mapping.map(region.getArguments(), arguments);
     SmallVector<Operation *> cloned;
-    for (Operation &op : region.front().without_terminator())
+    // The last operation is Triton's return, opaque here like all the others.
+    for (Operation &op : llvm::drop_end(region.front()))
       cloned.push_back(builder.clone(op, mapping));
     return cloned;
   }

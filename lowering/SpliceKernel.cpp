@@ -83,9 +83,9 @@ private:
     return success();
   }
 
-  /// Moves all but the terminator into the compute role.
+  /// Moves all but the return into the compute role.
   static void wrapBody(KernelOp kernel, Block &block, Value context) {
-    OpBuilder builder(block.getTerminator());
+    OpBuilder builder(&block.back());
     auto roles = RolesOp::create(builder, kernel.getLoc(), context);
     Block *compute = builder.createBlock(&roles.getCompute());
     compute->getOperations().splice(compute->end(), block.getOperations(),

@@ -34,7 +34,8 @@ struct SignalLayout {
   int64_t engineDone() const { return ready(4 * ranks); }
   int64_t total() const { return engineDone() + 1; }
 
-  /// The layout as a table of one row.
+  /// The layout as a table of one row: the first flag of each kind but `data`,
+  /// which is flag 0, and their number.
   chunk::TableAttr toTable(mlir::MLIRContext *context) const;
 };
 

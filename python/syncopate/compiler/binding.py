@@ -1,0 +1,189 @@
+"""What each parameter of a local kernel stands for in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from syncopate.errors import SyncopateError
+from syncopate.plan import Buffer
+from syncopate.runtime.interface import BufferParam, Param, ScalarParam, TensorParam
+
+__all__ = ["Binding", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
+
+TRITON_TYPES: Mapping[str, str] = {
+    "f64": "fp64", "i64": "i64", "f32": "fp32", "i32": "i32", "f16": "fp16", "bf16": "bf16",
+    "i16": "i16", "i8": "i8", "i1": "i1", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
+}  # fmt: skip
+"""Triton's names of element types, by MLIR's."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An ordinary tensor of the rank, passed at every call.
+
+    Attributes:
+        name: The keyword by which a call takes it.
+        shape: Its shape, in elements.
+        dtype: Its element type as MLIR spells it.
+        output: The kernel writes it; a call that does not pass it gets a new one.
+        strides: Strides in elements; row-major by default.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    output: bool = False
+    strides: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A host TMA descriptor over a whole plan buffer or tensor.
+
+    Attributes:
+        source: The buffer or tensor.
+        block: Shape of the blocks that the kernel loads or stores, in elements.
+    """
+
+    source: Buffer | Tensor
+    block: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer to the first element of a plan buffer or tensor."""
+
+    source: Buffer | Tensor
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The region of an argument that one tile accesses, for what cannot be inferred from the kernel.
+
+    Attributes:
+        argument: The kernel's parameter, bound to a plan buffer.
+        offsets: Gives the offsets, in elements, for the tile coordinates: ``lambda m, n: (m * 128, 0)``. They have to be
+            affine.
+        sizes: Sizes of the region, in elements; what lies outside the buffer does not count.
+        access: "read" or "write".
+    """
+
+    argument: str
+    offsets: Callable[..., Sequence[Any]]
+    sizes: tuple[int, ...]
+    access: str = "read"
+
+
+Bound = Descriptor | Pointer | int | float | bool
+
+
+@dataclass(frozen=True)
+class Binding:
+    """All parameters of a kernel.
+
+    Attributes:
+        signature: Triton's type of each parameter, in order, "constexpr" included.
+        constexprs: Values of the compile-time parameters.
+        params: The others, for the runtime.
+        buffers: Plan buffers by the parameter that they are bound to.
+        integers: Values of the integer parameters, which Triton may make assumptions of.
+    """
+
+    signature: Mapping[str, str]
+    constexprs: Mapping[str, Any]
+    params: tuple[Param, ...]
+    buffers: Mapping[str, Buffer]
+    integers: Mapping[str, int]
+
+
+def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
+    """Matches `bind` with the parameters of a `@triton.jit` function.
+
+    Raises:
+        SyncopateError: A parameter is not bound, or something bound is no parameter, or cannot be one.
+    """
+    names = [parameter.name for parameter in kernel.params]
+    unknown = [name for name in bind if name not in names]
+    if unknown:
+        raise SyncopateError(
+            f"bind: {unknown[0]!r} is no parameter of kernel {kernel.__name__}; it has {', '.join(names)}"
+        )
+    signature: dict[str, str] = {}
+    constexprs: dict[str, Any] = {}
+    params: list[Param] = []
+    buffers: dict[str, Buffer] = {}
+    integers: dict[str, int] = {}
+    for parameter in kernel.params:
+        name = parameter.name
+        if name not in bind and not parameter.has_default:
+            raise SyncopateError(
+                f"bind: parameter {name!r} of kernel {kernel.__name__} is not bound; bind a Descriptor, a Pointer or a value"
+            )
+        value = bind[name] if name in bind else parameter.default
+        if parameter.is_constexpr:
+            signature[name] = "constexpr"
+            constexprs[name] = value
+        elif isinstance(value, (Descriptor, Pointer)):
+            signature[name] = _memory_type(name, value)
+            params.append(_memory_param(name, value))
+            if isinstance(value.source, Buffer):
+                buffers[name] = value.source
+            if isinstance(value, Pointer):
+                integers[name] = 16  # allocations are aligned to more
+        elif isinstance(value, (bool, int, float)):
+            signature[name] = _scalar_type(name, value)
+            params.append(ScalarParam(name, value))
+            if isinstance(value, int) and not isinstance(value, bool):
+                integers[name] = value
+        else:
+            raise SyncopateError(
+                f"bind: parameter {name!r}: expects a Descriptor, a Pointer, an int or a float, but got {type(value).__name__}"
+            )
+    return Binding(signature, constexprs, tuple(params), buffers, integers)
+
+
+def _element_type(name: str, source: Buffer | Tensor) -> str:
+    if source.dtype not in TRITON_TYPES:
+        raise SyncopateError(
+            f"bind: parameter {name!r}: Triton has no element type {source.dtype}; use one of {', '.join(TRITON_TYPES)}"
+        )
+    return TRITON_TYPES[source.dtype]
+
+
+def _memory_type(name: str, value: Descriptor | Pointer) -> str:
+    element = _element_type(name, value.source)
+    if isinstance(value, Pointer):
+        return f"*{element}"
+    if len(value.block) != len(value.source.shape):
+        raise SyncopateError(
+            f"bind: parameter {name!r}: expects a block of {len(value.source.shape)} dimensions, "
+            f"as {value.source.name} has, but got {list(value.block)}"
+        )
+    return f"tensordesc<{element}[{','.join(map(str, value.block))}]>"
+
+
+def _memory_param(name: str, value: Descriptor | Pointer) -> Param:
+    source, descriptor = value.source, isinstance(value, Descriptor)
+    if isinstance(source, Buffer):
+        return BufferParam(name, source.name, descriptor)
+    return TensorParam(
+        name,
+        source.name,
+        tuple(source.shape),
+        source.dtype,
+        descriptor,
+        output=source.output,
+        strides=source.strides,
+    )
+
+
+def _scalar_type(name: str, value: bool | int | float) -> str:
+    if isinstance(value, bool):
+        return "i1"
+    if isinstance(value, float):
+        return "fp32"
+    if not -(2**63) <= value < 2**63:
+        raise SyncopateError(f"bind: parameter {name!r}: {value} does not fit into 64 bits")
+    return "i32" if -(2**31) <= value < 2**31 else "i64"

@@ -1,0 +1,207 @@
+"""`syncopate.compile`."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+
+import syncopate
+from syncopate import bridge, device
+from syncopate.compiler.binding import Binding, Footprint, bind_parameters
+from syncopate.compiler.budgets import check_budgets
+from syncopate.compiler.cache import Cache, hash_of
+from syncopate.compiler.module import KernelBinding, assemble, find_plan, take_kernel, to_text
+from syncopate.compiler.program import Program
+from syncopate.compiler.strategy import Strategy
+from syncopate.compiler.tables import copy_unit, read_buffers, read_signal_layout, read_tables
+from syncopate.compiler.target import Target
+from syncopate.errors import SyncopateError
+from syncopate.ir import run_pipeline
+from syncopate.plan import Plan
+from syncopate.runtime.interface import DescriptorLayout, KernelImage
+
+__all__ = ["compile"]
+
+_kernels = Cache("kernels")
+_images = Cache("images")
+
+
+def compile(
+    kernel: JITFunction[Any],
+    plan: Plan,
+    *,
+    bind: Mapping[str, Any],
+    tiles: Sequence[int],
+    ctas: int | None = None,
+    strategy: Strategy | None = None,
+    target: Target | str = "sm_90",
+    footprints: Sequence[Footprint] = (),
+    options: Mapping[str, Any] | None = None,
+    timeout: float = 10.0,
+) -> Program:
+    """Fuses a local kernel with a plan. Needs no GPU.
+
+    Args:
+        kernel: A `@triton.jit` function that marks its tiles with `syncopate.language.tile`.
+        plan: The communication. Tiles wait for those of its transfers that bring what they read.
+        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, a number, or the value of a
+            compile-time parameter.
+        tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
+            returns lie in it.
+        ctas: CTAs of a launch, over which the kernel distributes the tiles; as many as the target has streaming
+            multiprocessors if it is left out.
+        strategy: The choices that the plan leaves open.
+        target: What to compile for.
+        footprints: Which region of an argument a tile reads, for arguments for which it cannot be inferred.
+        options: Triton's compile options, such as num_warps and num_stages.
+        timeout: Limit of a device wait in seconds; 0 waits for ever.
+
+    Returns:
+        The program.
+
+    Raises:
+        SyncopateError: An argument is wrong.
+        PlanError: The plan, or the kernel's binding to it, is.
+        BudgetError: The fused kernel does not fit on the target.
+    """
+    target = Target.parse(target)
+    strategy = strategy or Strategy()
+    ctas = target.num_sms if ctas is None else ctas
+    if not isinstance(kernel, JITFunction):
+        raise SyncopateError(
+            f"kernel: expects a @triton.jit function, but got {type(kernel).__name__}"
+        )
+    if timeout < 0:
+        raise SyncopateError(f"timeout: expects seconds, 0 for no limit, but got {timeout}")
+    binding = bind_parameters(kernel, bind)
+    for name, buffer in binding.buffers.items():
+        if plan.buffers.get(buffer.name) is not buffer:
+            raise SyncopateError(
+                f"bind: parameter {name!r} is bound to buffer {buffer.name!r} of another plan"
+            )
+    name = f"{kernel.__name__}_fused"
+    spec = _make_spec(kernel, name, binding, target, options or {})
+    captured = _capture(kernel, spec)
+    kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints))
+
+    scheduled = assemble(plan, kernel_op, strategy, ttir=captured.ttir)
+    run_pipeline(scheduled, "syncopate-plan-pipeline")
+    unit = copy_unit(read_tables(find_plan(scheduled), plan.world_size))
+    num_warps = int(spec.options.get("num_warps", 4))
+    module = assemble(
+        plan,
+        kernel_op,
+        strategy,
+        ttir=captured.ttir,
+        ttgir=captured.ttgir,
+        device=device.library(spec.target, num_warps, unit),
+    )
+    stages = {"plan": plan.text, "ttir": captured.ttir, "input": to_text(module)}
+    run_pipeline(module, "syncopate-pipeline")
+    stages["lowered"] = to_text(module)
+    stages["fused"] = take_kernel(module)
+    image, texts = _compile_image(spec, stages["fused"])
+    check_budgets(image, target, stages=spec.options.get("num_stages"))
+    lowered = find_plan(module)
+    return Program(
+        name=plan.name,
+        world_size=plan.world_size,
+        target=target,
+        strategy=strategy,
+        buffers=read_buffers(lowered, plan.world_size),
+        params=binding.params,
+        image=image,
+        num_ctas=ctas,
+        tiles=tuple(tiles),
+        signal_layout=read_signal_layout(lowered),
+        tables=read_tables(lowered, plan.world_size),
+        ir=stages | texts,
+        timeout_ns=round(timeout * 1e9),
+    )
+
+
+def _make_spec(
+    kernel: JITFunction[Any],
+    name: str,
+    binding: Binding,
+    target: Target,
+    options: Mapping[str, Any],
+) -> bridge.KernelSpec:
+    signature = {bridge.CONTEXT_ARGUMENT: "*i64", **binding.signature}
+    integers = {bridge.CONTEXT_ARGUMENT: 16, **binding.integers}
+    return bridge.KernelSpec(
+        bridge.make_wrapper(kernel, name),
+        signature,
+        binding.constexprs,
+        bridge.divisible(list(signature), integers),
+        GPUTarget("cuda", target.capability, 32),
+        dict(options),
+    )
+
+
+def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
+    return (
+        triton.__version__,
+        sorted(spec.signature.items()),
+        sorted((name, repr(value)) for name, value in spec.constexprs.items()),
+        sorted(spec.attrs.items()),
+        spec.target,
+        sorted(spec.pinned_options().items()),
+    )
+
+
+@functools.cache
+def _compiler_hash() -> str:
+    """What the compiler itself is: its version and its native library."""
+    package = Path(syncopate.__file__).parent
+    libraries = sorted((package / "mlir" / "_mlir_libs").glob("*.so*"))
+    return hash_of(syncopate.__version__, *(path.read_bytes() for path in libraries))
+
+
+def _capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Captured:
+    """The local kernel at both levels, from the cache if it was seen before."""
+    key = hash_of("kernel", _compiler_hash(), kernel.cache_key, *_key_of(spec))
+    entry = _kernels.find(key)
+    if entry is not None:
+        return bridge.Captured(entry["ttir.mlir"].decode(), entry["ttgir.mlir"].decode())
+    captured = bridge.capture_ttgir(spec)
+    _kernels.store(
+        key, {"ttir.mlir": captured.ttir.encode(), "ttgir.mlir": captured.ttgir.encode()}
+    )
+    return captured
+
+
+def _compile_image(spec: bridge.KernelSpec, fused: str) -> tuple[KernelImage, Mapping[str, str]]:
+    """The fused kernel's machine code, and its IR on the way there; from the cache if it was compiled before."""
+    key = hash_of("image", _compiler_hash(), fused, *_key_of(spec))
+    entry = _images.find(key)
+    if entry is None:
+        compiled = bridge.compile_with(spec, lambda _ttir, _ttgir: fused, key)
+        arguments = list(spec.signature.items())
+        image = KernelImage.from_triton(compiled, arguments)
+        meta = asdict(image)
+        del meta["cubin"]
+        entry = {
+            "image.json": json.dumps(meta).encode(),
+            "kernel.cubin": image.cubin,
+            "kernel.ttgir": compiled.asm["ttgir"].encode(),
+            "kernel.ptx": compiled.asm["ptx"].encode(),
+        }
+        _images.store(key, entry)
+    meta = json.loads(entry["image.json"])
+    meta["arguments"] = tuple((name, kind) for name, kind in meta["arguments"])
+    meta["descriptors"] = tuple(
+        DescriptorLayout(**{**layout, "block_size": tuple(layout["block_size"])})
+        for layout in meta["descriptors"]
+    )
+    image = KernelImage(cubin=entry["kernel.cubin"], **meta)
+    texts = {"ttgir": entry["kernel.ttgir"].decode(), "ptx": entry["kernel.ptx"].decode()}
+    return image, texts

@@ -1,0 +1,163 @@
+"""The one module that the passes work on: the plan, the kernel at two levels, and the device library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from syncopate.compiler.binding import Footprint
+from syncopate.compiler.strategy import Strategy
+from syncopate.errors import InternalError, SyncopateError
+from syncopate.ir import new_context, parse, translate_errors
+from syncopate.mlir import ir
+from syncopate.mlir.dialects import chunk as ops
+from syncopate.plan import Buffer, Plan
+
+__all__ = ["KernelBinding", "assemble", "find_plan", "take_kernel", "to_text"]
+
+
+@dataclass(frozen=True)
+class KernelBinding:
+    """What a `chunk.kernel` operation says.
+
+    Attributes:
+        name: Name of the kernel's function.
+        tiles: Size of its grid of tiles.
+        ctas: Number of persistent CTAs.
+        buffers: Plan buffers by the parameter that they are bound to.
+        footprints: Footprints that are not to be inferred.
+    """
+
+    name: str
+    tiles: tuple[int, ...]
+    ctas: int
+    buffers: Mapping[str, Buffer]
+    footprints: tuple[Footprint, ...]
+
+
+def assemble(
+    plan: Plan,
+    kernel: KernelBinding,
+    strategy: Strategy,
+    *,
+    ttir: str,
+    ttgir: str | None = None,
+    device: Mapping[str, str] | None = None,
+) -> ir.Module:
+    """Puts the parts together, in a context of their own.
+
+    Args:
+        plan: The plan; it is not changed.
+        kernel: The binding to add to it.
+        strategy: The strategy to add to it.
+        ttir, ttgir: The kernel in generic form.
+        device: Device functions in generic form, by name.
+
+    Raises:
+        PlanError: The binding breaks a rule of `chunk.kernel`.
+        SyncopateError: A footprint is malformed.
+    """
+    module = parse(plan.text_with_locations, new_context())
+    with module.context, ir.Location.unknown():
+        plan_op = find_plan(module)
+        plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)
+        with translate_errors(), plan_op.location:
+            _add_kernel(plan_op, kernel)
+            module.operation.verify()
+        _add_module(module.body, "ttir", ttir)
+        if ttgir is not None:
+            _add_module(module.body, "ttgir", ttgir)
+        if device is not None:
+            with ir.InsertionPoint(module.body):
+                library = ir.Module.create().operation.clone()
+            library.attributes["sym_name"] = ir.StringAttr.get("device")
+            for name, text in device.items():
+                _add_module(library.regions[0].blocks[0], name, text)
+    return module
+
+
+def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
+    body = plan_op.regions[0].blocks[0]
+    values = {
+        op.attributes["name"].value: op.results[0]
+        for op in body.operations
+        if isinstance(op, ops.BufferOp)
+    }
+    tokens = [
+        op.results[0]
+        for op in body.operations
+        if len(op.results) == 1 and isinstance(op.results[0].type, ops.TokenType)
+    ]
+    with ir.InsertionPoint(body):
+        op = ops.KernelOp(
+            kernel.name,
+            list(kernel.tiles),
+            kernel.ctas,
+            [values[buffer.name] for buffer in kernel.buffers.values()],
+            list(kernel.buffers),
+            tokens,
+        )
+        block = op.regions[0].blocks.append()
+    with ir.InsertionPoint(block):
+        for footprint in kernel.footprints:
+            ops.FootprintOp(
+                ir.Attribute.parse(f"#chunk<access {footprint.access}>"),
+                footprint.argument,
+                _affine_map(footprint, len(kernel.tiles)),
+                list(footprint.sizes),
+            )
+
+
+def _affine_map(footprint: Footprint, dims: int) -> ir.Attribute:
+    coordinates = [ir.AffineDimExpr.get(dim) for dim in range(dims)]
+    try:
+        offsets = footprint.offsets(*coordinates)
+        exprs = [
+            offset if isinstance(offset, ir.AffineExpr) else ir.AffineConstantExpr.get(offset)
+            for offset in offsets
+        ]
+    except TypeError as error:
+        raise SyncopateError(
+            f"footprint of {footprint.argument!r}: expects offsets to be a function of {dims} tile coordinates that is "
+            f"affine in them: {error}"
+        ) from None
+    return ir.AffineMapAttr.get(ir.AffineMap.get(dims, 0, exprs))
+
+
+def _add_module(block: ir.Block, name: str, text: str) -> None:
+    nested = ir.Module.parse(text)
+    with ir.InsertionPoint(block):
+        nested.operation.clone().attributes["sym_name"] = ir.StringAttr.get(name)
+
+
+def find_plan(module: ir.Module) -> ir.OpView:
+    """The plan of an assembled module.
+
+    Raises:
+        InternalError: There is none.
+    """
+    for op in module.body.operations:
+        if isinstance(op, ops.PlanOp):
+            return op
+    raise InternalError("an assembled module holds no plan")
+
+
+def take_kernel(module: ir.Module) -> str:
+    """The fused kernel of a lowered module, in the generic form that Triton takes.
+
+    Raises:
+        InternalError: There is none.
+    """
+    for op in module.body.operations:
+        if "sym_name" in op.attributes and op.attributes["sym_name"].value == "ttgir":
+            kernel = op.operation.clone(ip=False)
+            del kernel.attributes["sym_name"]
+            return str(kernel.get_asm(enable_debug_info=True, print_generic_op_form=True))
+    raise InternalError("a lowered module holds no kernel")
+
+
+def to_text(module: ir.Module) -> str:
+    """The module with locations, as `syncopate-opt --mlir-print-debuginfo` prints it."""
+    return str(module.operation.get_asm(enable_debug_info=True))
+
+

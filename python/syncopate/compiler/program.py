@@ -1,0 +1,120 @@
+"""What `compile` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from syncopate.compiler.strategy import Strategy
+from syncopate.compiler.target import Target
+from syncopate.errors import SyncopateError
+from syncopate.runtime.interface import (
+    BufferParam,
+    BufferSpec,
+    KernelImage,
+    Param,
+    SignalLayout,
+    Table,
+    TensorParam,
+)
+
+if TYPE_CHECKING:
+    from syncopate.runtime import Group, LoadedProgram
+
+__all__ = ["Program"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A fused kernel with the schedule of every rank; the `runtime.interface.Program` that the runtime loads.
+
+    Calling it runs it on the default process group of torch.distributed; `load` binds it to another group.
+
+    Attributes:
+        name: Name of the plan.
+        world_size: Number of ranks.
+        target: What it was compiled for.
+        strategy: The choices that were made.
+        buffers: The plan's buffers.
+        params: The kernel's parameters that are not compile-time, without the context.
+        image: The fused kernel, one for all ranks.
+        num_ctas: CTAs of a launch.
+        tiles: Size of the grid of tiles.
+        tile_shape: Shape of an output tile in elements, if the kernel stores through a descriptor.
+        signal_layout: Numbering of the flags.
+        tables: Schedule tables of every rank, by name.
+        ir: The program at every stage, as text: ``plan`` (chunk IR as written), ``input`` (all that the passes work on),
+            ``lowered`` (what `syncopate-opt --syncopate-pipeline` makes of it), ``fused`` (the kernel in it, in
+            generic form), ``ttir`` (the local kernel), ``ttgir``, ``ptx`` (the fused kernel as Triton prints it).
+        timeout_ns: Limit of a device wait in nanoseconds; 0 waits for ever.
+    """
+
+    name: str
+    world_size: int
+    target: Target
+    strategy: Strategy
+    buffers: tuple[BufferSpec, ...]
+    params: tuple[Param, ...]
+    image: KernelImage = field(repr=False)
+    num_ctas: int
+    tiles: tuple[int, ...]
+    signal_layout: SignalLayout
+    tables: tuple[Mapping[str, Table], ...] = field(repr=False)
+    ir: Mapping[str, str] = field(repr=False)
+    timeout_ns: int = 10_000_000_000
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Grid of the launch."""
+        return (self.num_ctas, 1, 1)
+
+    def rank_tables(self, rank: int) -> Mapping[str, Table]:
+        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank."""
+        return self.tables[rank]
+
+    @cached_property
+    def tile_shape(self) -> tuple[int, ...]:
+        """Shape of the output tile, in elements.
+
+        Raises:
+            SyncopateError: The kernel has no descriptor of an output.
+        """
+        layouts = iter(self.image.descriptors)
+        for param in self.params:
+            if isinstance(param, (BufferParam, TensorParam)) and param.descriptor:
+                layout = next(layouts)
+                if isinstance(param, TensorParam) and param.output:
+                    kind = dict(self.image.arguments)[param.name]
+                    block = kind[kind.index("[") + 1 : kind.index("]")]
+                    return tuple(int(size) for size in block.split(","))
+                del layout
+        raise SyncopateError(f"program {self.name} stores no output through a descriptor")
+
+    def explain(self) -> str:
+        """What overlaps what, how transfers are realized and why, in words."""
+        from syncopate.show import describe_schedule
+
+        return describe_schedule(self)
+
+    def load(self, group: Group | None = None) -> LoadedProgram:
+        """Binds the program to memory and streams. Collective over the group.
+
+        Args:
+            group: The ranks to run it on; the default process group of torch.distributed if it is left out.
+
+        Raises:
+            SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
+        """
+        from syncopate import runtime
+
+        return runtime.load(self, runtime.ProcessGroup() if group is None else group)
+
+    @cached_property
+    def _loaded(self) -> LoadedProgram:
+        return self.load()
+
+    def __call__(self, **tensors: Any) -> Any:
+        """Runs the program on the default process group, which loads it the first time; see `LoadedProgram`."""
+        return self._loaded(**tensors)

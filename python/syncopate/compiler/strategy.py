@@ -1,0 +1,84 @@
+"""Strategies: the choices that a plan leaves open."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from syncopate.errors import SyncopateError
+
+__all__ = ["Algorithm", "Realization", "Strategy", "TileOrder"]
+
+
+class Algorithm(enum.Enum):
+    """How a collective is decomposed into transfers."""
+
+    DIRECT_PUSH = "direct_push"
+    DIRECT_PULL = "direct_pull"
+    RING_PUSH = "ring_push"
+    RING_PULL = "ring_pull"
+
+
+class Realization(enum.Enum):
+    """How a transfer is carried out, of those that the compiler lowers."""
+
+    COPY_ENGINE = "copy_engine"
+    LDST_COLOCATED = "ldst_colocated"
+
+
+class TileOrder(enum.Enum):
+    """The order in which a rank computes its tiles."""
+
+    ARRIVAL = "arrival"
+    GROUPED = "grouped"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """The choices for one plan. A collective or a transfer that names its own keeps it.
+
+    Attributes:
+        algorithm: How collectives are decomposed.
+        realization: How transfers are carried out.
+        splits: Pieces that each transfer is cut into.
+        order: The order of tiles.
+        group: Rows of tiles that stay together in it, for locality in L2.
+
+    The enums may be given by their values, as strings.
+    """
+
+    algorithm: Algorithm | str = Algorithm.DIRECT_PUSH
+    realization: Realization | str = Realization.LDST_COLOCATED
+    splits: int = 1
+    order: TileOrder | str = TileOrder.ARRIVAL
+    group: int = 8
+
+    def __post_init__(self) -> None:
+        for name, kind in (
+            ("algorithm", Algorithm),
+            ("realization", Realization),
+            ("order", TileOrder),
+        ):
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except ValueError:
+                known = ", ".join(member.value for member in kind)
+                raise SyncopateError(
+                    f"{name}: expects one of {known}, but got {getattr(self, name)!r}"
+                ) from None
+        for name in ("splits", "group"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise SyncopateError(f"{name}: expects a positive integer, but got {value!r}")
+
+    @property
+    def attribute(self) -> str:
+        """The strategy as `#chunk.strategy`."""
+        return (
+            f"#chunk.strategy<algorithm = {_value(self.algorithm)}, splits = {self.splits}, "
+            f"realization = {_value(self.realization)}, order = {_value(self.order)}, group = {self.group}>"
+        )
+
+
+def _value(member: enum.Enum | str) -> str:
+    return member if isinstance(member, str) else str(member.value)

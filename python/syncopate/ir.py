@@ -1,0 +1,77 @@
+"""Chunk IR from Python: contexts, parsing, pipelines, and the compiler's diagnostics as exceptions."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from syncopate.errors import PlanError
+from syncopate.mlir import ir
+from syncopate.mlir.passmanager import PassManager
+
+__all__ = ["new_context", "parse", "run_pipeline", "translate_errors"]
+
+_RUNNING = re.compile(r"^Failure while executing pass pipeline:\n")
+
+
+def new_context() -> ir.Context:
+    """Returns a context that knows the chunk dialect, and Triton's dialects as opaque ones."""
+    context = ir.Context()
+    context.load_all_available_dialects()
+    return context
+
+
+@contextlib.contextmanager
+def translate_errors(what: str = "") -> Iterator[None]:
+    """Turns MLIR's errors into `PlanError`, one line per diagnostic, each with its source location.
+
+    Args:
+        what: What was being done, put in front of the message.
+    """
+    try:
+        yield
+    except ir.MLIRError as error:
+        lines: list[str] = []
+        for diagnostic in error.error_diagnostics:
+            _describe(diagnostic, 0, lines)
+        text = "\n".join(lines) or _RUNNING.sub("", str(error))
+        raise PlanError(f"{what}: {text}" if what else text) from None
+
+
+def _describe(diagnostic: Any, depth: int, lines: list[str]) -> None:
+    message = str(diagnostic.message)
+    # MLIR attaches the whole operation, which a plan's author did not write.
+    if message.startswith("see current operation"):
+        return
+    place = _place(diagnostic.location)
+    lines.append("  " * depth + (f"{place}: " if place else "") + message)
+    for note in diagnostic.notes:
+        _describe(note, depth + 1, lines)
+
+
+def _place(location: ir.Location) -> str:
+    """The file and line of a location, or nothing."""
+    match = re.search(r'"([^"]+)":(\d+)', str(location))
+    return f"{match[1]}:{match[2]}" if match else ""
+
+
+def parse(text: str, context: ir.Context) -> ir.Module:
+    """Parses a module.
+
+    Raises:
+        PlanError: It is malformed, or breaks a rule of the dialect.
+    """
+    with context, translate_errors():
+        return ir.Module.parse(text)
+
+
+def run_pipeline(module: ir.Module, pipeline: str) -> None:
+    """Runs passes, such as ``syncopate-plan-pipeline{splits=2}``, on a module in place.
+
+    Raises:
+        PlanError: A pass refuses the module.
+    """
+    with module.context, translate_errors():
+        PassManager.parse(f"builtin.module({pipeline})").run(module.operation)

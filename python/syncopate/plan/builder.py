@@ -1,0 +1,341 @@
+"""Builders that emit a plan as chunk IR, each operation with the source line of its call."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from syncopate.errors import PlanError
+from syncopate.ir import new_context, translate_errors
+from syncopate.mlir import ir
+from syncopate.mlir.dialects import chunk as ops
+
+__all__ = ["Buffer", "Chunk", "Plan", "Token"]
+
+Index = int | slice
+
+
+@dataclass(frozen=True)
+class Token:
+    """Completion of transfers; pass it as `after` to what has to come later."""
+
+    value: ir.Value
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A symmetric buffer of a plan: one instance per rank. Indexing it gives a `Chunk`."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    value: ir.Value
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> Chunk:
+        """The rectangle of a basic index: slices without step, or single rows.
+
+        Raises:
+            PlanError: An index is negative, has a step, or there are too many.
+        """
+        indices = index if isinstance(index, tuple) else (index,)
+        if len(indices) > len(self.shape):
+            raise PlanError(
+                f"index of buffer {self.name}: expects at most {len(self.shape)} entries, but got {len(indices)}"
+            )
+        offsets, sizes = [], []
+        for entry, bound in zip(
+            indices + (slice(None),) * (len(self.shape) - len(indices)), self.shape, strict=True
+        ):
+            piece = entry if isinstance(entry, slice) else slice(entry, entry + 1)
+            if piece.step not in (None, 1):
+                raise PlanError(
+                    f"index of buffer {self.name}: expects slices without step, but got {piece.step}"
+                )
+            begin = 0 if piece.start is None else piece.start
+            end = bound if piece.stop is None else piece.stop
+            if begin < 0 or end < 0:
+                raise PlanError(
+                    f"index of buffer {self.name}: expects indices counted from the front, but got {entry}"
+                )
+            offsets.append(begin)
+            sizes.append(end - begin)
+        return Chunk(self, tuple(offsets), tuple(sizes))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A rectangle of a buffer, in elements."""
+
+    buffer: Buffer
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class Plan:
+    """A communication plan of all ranks, in the form of a `chunk.plan` operation.
+
+    Transfers of one rank start in the order in which they are added. Every method checks its arguments by the rules
+    of the dialect at once, so an error is raised at the line that is wrong.
+    """
+
+    def __init__(self, name: str, mesh: Sequence[int]) -> None:
+        """Starts an empty plan.
+
+        Args:
+            name: Name of the plan.
+            mesh: Sizes of the grid of ranks, row-major; their product is the number of ranks.
+
+        Raises:
+            PlanError: The mesh is empty or has a size that is not positive.
+        """
+        self.name = name
+        self.mesh = tuple(mesh)
+        self.buffers: dict[str, Buffer] = {}
+        self._context = new_context()
+        with self._here() as location:
+            self._module = ir.Module.create(location)
+            with ir.InsertionPoint(self._module.body):
+                self._op = ops.PlanOp(sym_name=name, mesh=list(self.mesh))
+                self._op.regions[0].blocks.append()
+            with translate_errors():
+                self._op.verify()
+        self.tokens: list[Token] = []
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        size = 1
+        for extent in self.mesh:
+            size *= extent
+        return size
+
+    @property
+    def text(self) -> str:
+        """The plan as chunk IR, one module."""
+        return str(self._module)
+
+    @property
+    def text_with_locations(self) -> str:
+        """The same with the source line of every operation."""
+        return str(self._module.operation.get_asm(enable_debug_info=True))
+
+    def buffer(
+        self, name: str, shape: Sequence[int], dtype: str, *, shard_axis: int | None = None
+    ) -> Buffer:
+        """Adds a symmetric buffer.
+
+        Args:
+            name: Its name, and the keyword by which a call of the program takes a rank's part of it.
+            shape: Shape of every rank's instance, in elements.
+            dtype: Element type as MLIR spells it: bf16, f16, f32, f8E4M3FN, i8, …
+            shard_axis: If given, each rank holds one block along this axis when a call starts: as many equal blocks as
+                ranks, each of ceil(size / ranks) rows, the last ones shorter or missing. Otherwise `input` says what
+                ranks hold.
+
+        Raises:
+            PlanError: The name is taken, or the shape or type is none of a buffer.
+        """
+        with self._here():
+            op = ops.BufferOp(_buffer_type(shape, dtype), name)
+            self._checked(op)
+        buffer = Buffer(name, tuple(shape), dtype, op.result)
+        self.buffers[name] = buffer
+        if shard_axis is not None:
+            for rank, block in enumerate(shard(buffer, shard_axis, self.world_size)):
+                if block is not None:
+                    self.input(block, rank=rank)
+        return buffer
+
+    def input(self, chunk: Chunk, *, rank: int) -> None:
+        """Says that a rank holds a chunk when a call starts.
+
+        Raises:
+            PlanError: The rank is none of the plan, or the chunk lies outside the buffer.
+        """
+        with self._here():
+            self._checked(
+                ops.InputOp(chunk.buffer.value, list(chunk.offsets), list(chunk.sizes), rank)
+            )
+
+    def put(
+        self,
+        src: Chunk,
+        dst: Chunk,
+        *,
+        src_rank: int,
+        dst_rank: int,
+        after: Iterable[Token] = (),
+        realization: str | None = None,
+    ) -> Token:
+        """Adds a transfer that the source's rank carries out.
+
+        Args:
+            src: What is read, on rank `src_rank`.
+            dst: Where it goes, on rank `dst_rank`; of the same sizes.
+            src_rank: Rank that holds the source.
+            dst_rank: Rank that receives.
+            after: Transfers that have to be complete before.
+            realization: How it is carried out, if the strategy is not to choose.
+
+        Raises:
+            PlanError: A rule of `chunk.put` is broken; the message names it.
+        """
+        return self._transfer(ops.PutOp, src, dst, src_rank, dst_rank, after, realization)
+
+    def get(
+        self,
+        src: Chunk,
+        dst: Chunk,
+        *,
+        src_rank: int,
+        dst_rank: int,
+        after: Iterable[Token] = (),
+        realization: str | None = None,
+    ) -> Token:
+        """Adds a transfer that the destination's rank carries out; otherwise like `put`."""
+        return self._transfer(ops.GetOp, src, dst, src_rank, dst_rank, after, realization)
+
+    def all_gather(
+        self,
+        buffer: Buffer,
+        *,
+        axis: int = 0,
+        group: Sequence[int] | None = None,
+        after: Iterable[Token] = (),
+        algorithm: str | None = None,
+    ) -> Token:
+        """Adds an all-gather: afterwards every member holds the blocks of all members.
+
+        Args:
+            buffer: The buffer, gathered in place; member i holds block i along `axis`.
+            axis: Dimension that is cut.
+            group: Members; all ranks by default.
+            after: Transfers that have to be complete before.
+            algorithm: direct_push, direct_pull, ring_push or ring_pull, if the strategy is not to choose.
+
+        Raises:
+            PlanError: A rule of `chunk.all_gather` is broken.
+        """
+        members = list(range(self.world_size)) if group is None else list(group)
+        with self._here():
+            op = ops.AllGatherOp(
+                buffer.value,
+                axis,
+                members,
+                [token.value for token in after],
+                algorithm=_enum("algorithm", algorithm, ops.Algorithm),
+            )
+            return self._checked_token(op)
+
+    def _transfer(
+        self,
+        kind: type[ops.PutOp] | type[ops.GetOp],
+        src: Chunk,
+        dst: Chunk,
+        src_rank: int,
+        dst_rank: int,
+        after: Iterable[Token],
+        realization: str | None,
+    ) -> Token:
+        if src.sizes != dst.sizes:
+            raise PlanError(
+                f"dst: expects sizes {list(src.sizes)}, those of src, but got {list(dst.sizes)}"
+            )
+        with self._here():
+            op = kind(
+                src.buffer.value,
+                list(src.offsets),
+                dst.buffer.value,
+                list(dst.offsets),
+                list(src.sizes),
+                src_rank,
+                dst_rank,
+                [token.value for token in after],
+                realization=_enum("realization", realization, ops.Realization),
+            )
+            return self._checked_token(op)
+
+    def _checked_token(self, op: ir.OpView) -> Token:
+        self._checked(op)
+        token = Token(op.results[0])
+        self.tokens.append(token)
+        return token
+
+    def _checked(self, op: ir.OpView) -> None:
+        """Verifies a new operation, and takes it out again if it breaks a rule."""
+        # A buffer's name is the one thing that a rule of the plan itself looks at.
+        checked = self._op if isinstance(op, ops.BufferOp) else op
+        try:
+            with translate_errors():
+                checked.operation.verify()
+        except PlanError:
+            op.operation.erase()
+            raise
+
+    @contextmanager
+    def _here(self) -> Iterator[ir.Location]:
+        """Builds at the end of the plan, with the location of the caller outside this package."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(
+            ("syncopate.plan", "contextlib")
+        ):
+            frame = frame.f_back
+        with self._context:
+            location = (
+                ir.Location.unknown()
+                if frame is None
+                else ir.Location.file(frame.f_code.co_filename, frame.f_lineno, 1)
+            )
+            with location:
+                op = getattr(self, "_op", None)
+                if op is None or not op.regions[0].blocks:
+                    yield location
+                else:
+                    with ir.InsertionPoint(op.regions[0].blocks[0]):
+                        yield location
+
+
+def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:
+    """The blocks of a buffer along an axis, each of ceil(size / parts) rows; None where nothing is left.
+
+    Raises:
+        PlanError: The axis is none of the buffer.
+    """
+    if not 0 <= axis < len(buffer.shape):
+        raise PlanError(
+            f"axis: expects a dimension of buffer {buffer.name} in [0, {len(buffer.shape)}), but got {axis}"
+        )
+    rows = -(-buffer.shape[axis] // parts)
+    blocks: list[Chunk | None] = []
+    for part in range(parts):
+        begin, end = (min(rows * edge, buffer.shape[axis]) for edge in (part, part + 1))
+        index = [slice(None)] * len(buffer.shape)
+        index[axis] = slice(begin, end)
+        blocks.append(buffer[tuple(index)] if end > begin else None)
+    return blocks
+
+
+def _buffer_type(shape: Sequence[int], dtype: str) -> ir.Type:
+    try:
+        element = ir.Type.parse(dtype)
+    except ir.MLIRError:
+        raise PlanError(
+            f"dtype: expects an element type as MLIR spells it, such as bf16, but got {dtype!r}"
+        ) from None
+    try:
+        return ops.BufferType.get(list(shape), element)
+    except ValueError as error:
+        raise PlanError(f"buffer of shape {list(shape)} and dtype {dtype}: {error}") from None
+
+
+def _enum(name: str, value: str | None, known: type[enum.IntEnum]) -> ir.Attribute | None:
+    if value is None:
+        return None
+    names = [str(member) for member in known]
+    if value not in names:
+        raise PlanError(f"{name}: expects one of {', '.join(names)}, but got {value!r}")
+    return ir.Attribute.parse(f"#chunk<{name} {value}>")
