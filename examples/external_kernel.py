@@ -8,7 +8,9 @@ instead of descriptors, walks its tiles row by row, and ends in a bias and a ReL
 import triton
 import triton.language as tl
 
+import syncopate
 import syncopate.language as sy
+from syncopate import Footprint, Pointer, Strategy, Tensor
 
 
 @triton.jit
@@ -44,3 +46,38 @@ def biased_gemm(
         keep = (rows[:, None] < M) & (cols[None, :] < N)
         where = y + rows[:, None] * N + cols[None, :]
         tl.store(where, tl.maximum(total, 0.0).to(y.dtype.element_ty), keep)
+
+
+def compile_program(world: int, m: int, n: int, k: int) -> syncopate.Program:
+    """Fuses the kernel with an all-gather of X, pulled by the copy engines in one piece per peer."""
+    plan = syncopate.Plan("biased_gemm", mesh=[world])
+    x = plan.buffer("x", (m, k), "bf16", shard_axis=0)
+    plan.all_gather(x, axis=0)
+    block_m, block_n, ctas = 128, 128, 8
+    return syncopate.compile(
+        biased_gemm,
+        plan,
+        bind={
+            "x": Pointer(x),
+            "w": Pointer(Tensor("w", (n, k), "bf16")),
+            "bias": Pointer(Tensor("bias", (n,), "bf16")),
+            "y": Pointer(Tensor("y", (m, n), "bf16", output=True)),
+            "M": m,
+            "N": n,
+            "K": k,
+            "BLOCK_M": block_m,
+            "BLOCK_N": block_n,
+            "BLOCK_K": 64,
+            "NUM_SMS": ctas,
+        },
+        tiles=(-(-m // block_m), -(-n // block_n)),
+        ctas=ctas,
+        strategy=Strategy(algorithm="direct_pull", realization="copy_engine"),
+        # Addresses made of pointers are not followed: say which rows of X a tile reads.
+        footprints=[Footprint("x", lambda m, n: (m * block_m, 0), (block_m, k))],
+        options={"num_warps": 8, "num_stages": 3},
+    )
+
+
+if __name__ == "__main__":
+    print(compile_program(world=3, m=1000, n=512, k=512).explain())

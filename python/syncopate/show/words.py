@@ -24,10 +24,26 @@ def describe_schedule(program: Any) -> str:
     lanes = read_lanes(program)
     used = dict.fromkeys(t.realization for lane in lanes for t in lane.transfers)
     lines = [f"{program.world_size} ranks, {program.num_ctas} CTAs each"]
-    lines += [f"{name}: moved {_MEANS.get(name, 'by ' + name)}" for name in used]
+    strategy = getattr(program, "strategy", None)
+    if strategy is not None:
+        lines.append(
+            f"strategy: all-gathers by {_value(strategy.algorithm)}, transfers in "
+            f"{strategy.splits} piece(s) by {_value(strategy.realization)}, tiles by "
+            f"{_value(strategy.order)} in groups of {strategy.group} rows; what the plan itself "
+            "says goes first"
+        )
+    lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
+    lines.append(
+        "order: a CTA computes first what reads only its rank's own data, then what reads others' "
+        "in the order in which they should arrive; a tile waits only where its CTA has not yet"
+    )
     for lane in lanes:
         lines += ["", *_lane(lane, program.num_ctas)]
     return "\n".join(lines)
+
+
+def _value(choice: Any) -> str:
+    return str(getattr(choice, "value", choice))
 
 
 def _lane(lane: Lane, ctas: int) -> list[str]:
