@@ -2,7 +2,8 @@
 
     torchrun --nproc-per-node 2 benchmark/ag_gemm.py [--quick] [--shapes 8192x3584x8192,…] [--out docs/results]
 
-M is the number of gathered rows, N and K are one rank's. Writes `<out>/ag_gemm-w<world>-<gpu>.json` and `.md`. Exits with 1 if a result is wrong.
+M is the number of gathered rows, N and K are one rank's. Writes `<out>/ag_gemm-w<world>-<gpu>.json` and `.md`. Exits
+with 1 if a result is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Inputs, references and the error of many consecutive calls.
 
-Every call of a check gets other data than the calls before it: one of a few random sets, scaled by a power of two, which scales the exact result,
-and every rounded one, alike. So each call's output differs from all earlier ones, at the cost of one float32 product per set.
+Every call of a check gets other data than the calls before it: one of a few random sets, scaled by a power of two,
+which scales the exact result, and every rounded one, alike. So each call's output differs from all earlier ones, at the
+cost of one float32 product per set.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class GemmData:
     def check_calls(
         self, call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], calls: int
     ) -> float:
-        """The largest relative error ‖C - C_ref‖ / ‖C_ref‖ over consecutive calls with fresh data; NaN if any output has one.
+        """The largest relative error ‖C - C_ref‖ / ‖C_ref‖ over consecutive calls with fresh data.
+
+        It is NaN if any output has one.
 
         Args:
             call: Makes a call with a shard and a poisoned output, and returns the output.

@@ -24,7 +24,8 @@ def _copy(src, dst, count, BLOCK: tl.constexpr):
 def measure_link(session: Session, rounds: int = 7) -> dict[str, float]:
     """Bytes per second into each rank while all ranks receive, by method; the best of them is the link peak.
 
-    Copies of 256 MiB between neighbours in both directions at once: pulled and pushed by the copy engine, pulled and pushed by SMs.
+    Copies of 256 MiB between neighbours in both directions at once: pulled and pushed by the copy engine, pulled and
+    pushed by SMs.
     """
     group = ProcessGroup()
     memory = group.allocate(2 * BYTES)

@@ -1,4 +1,4 @@
-"""Builds the programs that the benchmarks and the GPU tests run: the one place that knows `syncopate.compile`'s arguments."""
+"""Builds the programs of benchmarks and GPU tests: the one place there that calls `syncopate.compile`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Variant:
 
     Attributes:
         realization: `ldst_colocated` or `copy_engine`.
-        direction: `push`, `pull` or `ring`.
+        direction: `push` or `pull`.
         splits: Pieces that each shard is cut into.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
     """
@@ -48,7 +48,7 @@ def build_program(
     splits: int = 1,
     dtype: str = "bf16",
     config: GemmConfig | None = None,
-    timeout_ns: int = 10_000_000_000,
+    timeout: float = 10.0,
 ) -> Any:
     """Compiles C[m, n] = all_gather(A)[m, k] · B[n, k]ᵀ.
 
@@ -58,11 +58,11 @@ def build_program(
         k: Columns of A and B.
         world_size: Number of ranks.
         realization: Of every transfer.
-        algorithm: `direct_push`, `direct_pull` or `ring`.
+        algorithm: `direct_push`, `direct_pull`, `ring_push` or `ring_pull`.
         splits: Pieces per shard.
         dtype: Of A, B and C.
         config: Tiles; by default those of a large GEMM.
-        timeout_ns: Limit of device waits.
+        timeout: Limit of device waits in seconds.
 
     Returns:
         A `syncopate.Program` with the input `a` and the tensors `b` and `c`.
@@ -75,6 +75,7 @@ def build_program(
     plan.all_gather(a, axis=0)
     b = syncopate.Tensor("b", (n, k), dtype)
     c = syncopate.Tensor("c", (m, n), dtype, output=True)
+    footprints = []
     scalars = {"M": m, "N": n, "K": k, **config.constexprs()}
     if tma_can_address(n, k):
         kernel = gemm
@@ -90,17 +91,24 @@ def build_program(
             f"{name}_ptr": syncopate.Pointer(what) for name, what in (("a", a), ("b", b), ("c", c))
         }
         bind = {**pointers, "stride_a": k, "stride_b": k, "stride_c": n, **scalars}
+        footprints = [
+            syncopate.Footprint(
+                "a_ptr", lambda tile_m, _: (tile_m * config.block_m, 0), (config.block_m, k)
+            )
+        ]
     return syncopate.compile(
         kernel,
         plan,
         bind=bind,
         tiles=config.tiles(m, n),
-        strategy=syncopate.Strategy(algorithm=algorithm, realization=realization, splits=splits),
-        target=syncopate.Target("sm_90"),
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
-        num_ctas=config.num_ctas,
-        timeout_ns=timeout_ns,
+        ctas=config.num_ctas,
+        strategy=syncopate.Strategy(
+            algorithm=algorithm, realization=realization, splits=splits, group=config.group_m
+        ),
+        target="sm_90",
+        footprints=footprints,
+        options=config.options(),
+        timeout=timeout,
     )
 
 

@@ -57,6 +57,11 @@ class Row:
         self.efficiency = max(self.gemm_us, self.link_us) / self.us
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N, K."""
+        return self.M, self.N, self.K
+
+    @property
     def verdict(self) -> str:
         """Win, tie (within the spread) or loss against the best baseline."""
         if abs(self.speedup - 1) <= self.spread:
@@ -108,6 +113,11 @@ def write_table(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> Non
     path.write_text(format_table(meta, rows), encoding="utf-8")
 
 
+_COLUMNS = (
+    "realization", "direction", "splits", "input", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error", "host µs",
+)  # fmt: skip
+
+
 def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """One table for each shape, all variants, losses included."""
     facts = ", ".join(
@@ -124,29 +134,29 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
     if "command" in meta:
         lines += [f"    {meta['command']}", ""]
     lines += [
-        "Times in µs, medians of interleaved calls, slowest rank, from plain tensors unless zero-copy. "
-        "Efficiency is max(GEMM alone, bytes at link peak) / ours. A tie is within the spread of one version measured twice.",
+        "Times in µs, medians of interleaved calls, slowest rank, from plain tensors unless zero-copy. Efficiency is "
+        "max(GEMM alone, bytes at link peak) / ours. A tie is within the spread of one version measured twice.",
     ]
-    shapes = list(dict.fromkeys((row.M, row.N, row.K) for row in rows))
+    shapes = list(dict.fromkeys(row.shape for row in rows))
     for shape in shapes:
-        chosen = [row for row in rows if (row.M, row.N, row.K) == shape]
+        chosen = [row for row in rows if row.shape == shape]
         first = chosen[0]
         named = ", ".join(f"{name} {_us(us)}" for name, us in first.baselines.items())
         lines += [
             "",
             f"## M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, per rank)",
             "",
-            f"GEMM alone {_us(first.gemm_us)}, NCCL all-gather alone {_us(first.comm_us)}, link {_us(first.link_us)}; "
-            f"baselines: {named}; spread {100 * first.spread:.1f} %",
+            f"GEMM alone {_us(first.gemm_us)}, NCCL all-gather alone {_us(first.comm_us)}, "
+            f"link {_us(first.link_us)}; baselines: {named}; spread {100 * first.spread:.1f} %",
             "",
-            "| realization | direction | splits | input | µs | / GEMM | speed-up | efficiency | rel. error | host µs | |",
-            "|---|---|---|---|---|---|---|---|---|---|---|",
+            f"| {' | '.join(_COLUMNS)} | |",
+            "|---" * (len(_COLUMNS) + 1) + "|",
         ]
         for row in sorted(chosen, key=lambda row: row.us):
-            lines.append(
-                f"| {row.realization} | {row.direction} | {row.splits} | {row.input} | {_us(row.us)} | {row.us / row.gemm_us:.3f} "
-                f"| {row.speedup:.2f}x | {row.efficiency:.2f} | {row.rel_err:.1e} | {row.host_us:.0f} | {row.verdict} |"
-            )
+            cells = [row.realization, row.direction, row.splits, row.input, _us(row.us)]
+            cells += [f"{row.us / row.gemm_us:.3f}", f"{row.speedup:.2f}x", f"{row.efficiency:.2f}"]
+            cells += [f"{row.rel_err:.1e}", f"{row.host_us:.0f}", row.verdict]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,8 +1,9 @@
 """The ranks of a benchmark run, and the one way in which anything is timed.
 
-Each measurement is one call, alone: poison the output, hold the GPU long enough for the host to enqueue everything behind it, line the ranks up
-with a small all-reduce, then event, call, event. The time of a call is that of the slowest rank. Candidates take turns, so that drifting clocks
-meet all of them alike; what is reported is the median over the rounds.
+Each measurement is one call, alone: poison the output, hold the GPU long enough for the host to enqueue everything
+behind it, line the ranks up with a small all-reduce, then event, call, event. The time of a call is that of the slowest
+rank. Candidates take turns, so that drifting clocks meet all of them alike; what is reported is the median over the
+rounds.
 """
 
 from __future__ import annotations

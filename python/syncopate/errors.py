@@ -1,6 +1,7 @@
 """The exceptions that Syncopate raises.
 
-`SyncopateError` is for what a user can fix: its message names the argument, the value and the fix. `InternalError` is a bug of ours.
+`SyncopateError` is for what a user can fix: its message names the argument, the value and the fix. `InternalError` is a
+bug of ours.
 """
 
 from __future__ import annotations
@@ -25,10 +26,20 @@ class DeviceWaitTimeout(SyncopateError):
         epoch: Number of the call, from 1.
     """
 
-    def __init__(self, message: str, *, rank: int, signal: int, wanted: int, seen: int, epoch: int) -> None:
+    def __init__(
+        self, message: str, *, rank: int, signal: int, wanted: int, seen: int, epoch: int
+    ) -> None:
         super().__init__(message)
         self.rank = rank
         self.signal = signal
         self.wanted = wanted
         self.seen = seen
         self.epoch = epoch
+
+
+class PlanError(SyncopateError):
+    """A plan, or its binding to a kernel, breaks a rule of the chunk dialect or of a pass."""
+
+
+class BudgetError(SyncopateError):
+    """A fused kernel needs more shared memory or registers than the target has."""

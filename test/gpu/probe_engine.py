@@ -1,7 +1,7 @@
 """Which copies run on a copy engine: `python test/gpu/probe_engine.py`, on one or two GPUs.
 
-A kernel that fills every SM spins until the host lets it go. A copy enqueued behind it that completes in the meantime used no SM. The runtime
-relies on the lines marked with *.
+A kernel that fills every SM spins until the host lets it go. A copy enqueued behind it that completes in the meantime
+used no SM. The runtime relies on the lines marked with *.
 """
 
 from __future__ import annotations

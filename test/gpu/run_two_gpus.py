@@ -2,7 +2,8 @@
 
     torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--only TEXT] [--limit SECONDS]
 
-Prints a line per check, PASS or FAIL, and `N passed, N failed` at the end. A check that does not end within its limit ends the run.
+Prints a line per check, PASS or FAIL, and `N passed, N failed` at the end. A check that does not end within its limit
+ends the run.
 """
 
 from __future__ import annotations

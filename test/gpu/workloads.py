@@ -136,9 +136,12 @@ GATHER_CASES = CASES
 GEMM_CASES = [
     ("direct_push", "ldst_colocated", 1),
     ("direct_pull", "ldst_colocated", 2),
-    ("ring", "ldst_colocated", 1),
+    ("ring_push", "ldst_colocated", 1),
+    ("ring_pull", "ldst_colocated", 1),
     ("direct_push", "copy_engine", 2),
     ("direct_pull", "copy_engine", 1),
+    ("ring_push", "copy_engine", 1),
+    ("ring_pull", "copy_engine", 2),
 ]
 """(algorithm, realization, splits)."""
 

@@ -33,8 +33,8 @@ def test_pulled_chunk_says_who_fetches():
     [
         ("ready", "rank 2 to stage its input"),
         ("done", "rank 2 to finish the previous call"),
-        ("ready1", "rank 2 to stage its input"),
-        ("credit", "rank 2 to finish the previous call"),
+        ("ready_twin", "rank 2 to stage its input"),
+        ("done_twin", "rank 2 to finish the previous call"),
     ],
 )
 def test_protocol_flags(block, text):

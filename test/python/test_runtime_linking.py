@@ -14,7 +14,6 @@ from syncopate.runtime.engine_plan import (
     Raise,
     awaited_words,
     plan_engine,
-    reads_own_input,
 )
 from syncopate.runtime.interface import ProgramData, SignalKind
 from syncopate.runtime.layout import ContextWord
@@ -160,7 +159,7 @@ def test_memory_plan_keeps_buffers_apart():
 @pytest.mark.parametrize(
     ("table", "column", "value", "text"),
     [
-        ("waits", "signal", 99, "expects signal to be in [0, 16), but got 99"),
+        ("waits", "signal", 99, "expects signal to be in [0, 19), but got 99"),
         ("signals", "rank", 3, "expects rank to be in [0, 3), but got 3"),
         ("commands", "dst_buffer", 1, "expects dst_buffer to be in [0, 1), but got 1"),
         ("commands", "wait_end", 99, "expects wait_begin:wait_end to be a range"),
@@ -189,18 +188,16 @@ def test_engine_push_consumes_credits_and_raises_at_the_peer():
     assert ops[2] == Raise(addresses.flag(1, 0), 1, SignalKind.EPOCH)
     assert ops[3] == Raise(addresses.flag(0, names.engine_done), 0, SignalKind.EPOCH)
     assert awaited_words(ops) == (ops[0].address,)
-    assert reads_own_input(program, 0)
     # Whole rows next to each other make one straight copy.
     assert (ops[1].rows, ops[1].row_bytes) == (1, 32 * 32)
 
 
-def test_engine_pull_may_start_before_staging():
+def test_engine_pull_raises_its_own_flag():
     program = make(2, "pull", ENGINE)
     addresses, _ = link(program, 0)
     ops = plan_engine(program, 0, addresses)
     assert ops[1].src == addresses.buffers[1][0] + 32 * 32
     assert ops[2].rank == 0
-    assert not reads_own_input(program, 0)
 
 
 def test_engine_cannot_wait_for_a_counting_flag():

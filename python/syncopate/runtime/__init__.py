@@ -1,7 +1,8 @@
 """Loads compiled programs onto GPUs and runs them.
 
-`interface` says what a program must offer; `linking`, `engine_plan` and `faults` turn its tables into addresses, copy-engine operations and
-error messages with numpy alone; `cuda` is the driver API through ctypes; the rest needs torch and is imported when first used:
+`interface` says what a program must offer; `linking`, `engine_plan` and `faults` turn its tables into addresses,
+copy-engine operations and error messages with numpy alone; `cuda` is the driver API through ctypes; the rest needs
+torch and is imported when first used:
 
     group = syncopate.runtime.ProcessGroup()            # one rank a process, torchrun
     group = syncopate.runtime.LocalGroup(4)             # four ranks on one GPU, for tests

@@ -1,7 +1,8 @@
 """The few CUDA driver calls that a program's calls are made of, through ctypes.
 
-torch offers no stream waits, no 2-d copies and no kernel launch, and its stream pool may hand the same stream to two owners, which could
-deadlock a stream that waits for a value. ctypes releases the GIL around each call, so a watchdog can run while a launch queue is full.
+torch offers no stream waits, no 2-d copies and no kernel launch, and its stream pool may hand the same stream to two
+owners, which could deadlock a stream that waits for a value. ctypes releases the GIL around each call, so a watchdog
+can run while a launch queue is full.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ class Memcpy2D(ctypes.Structure):
     """CUDA_MEMCPY2D_v2."""
 
     _fields_ = [
-        ("src_x", ctypes.c_size_t), ("src_y", ctypes.c_size_t), ("src_type", ctypes.c_int), ("src_host", ctypes.c_void_p),
+        ("src_x", ctypes.c_size_t), ("src_y", ctypes.c_size_t),
+        ("src_type", ctypes.c_int), ("src_host", ctypes.c_void_p),
         ("src_device", Address), ("src_array", ctypes.c_void_p), ("src_pitch", ctypes.c_size_t),
-        ("dst_x", ctypes.c_size_t), ("dst_y", ctypes.c_size_t), ("dst_type", ctypes.c_int), ("dst_host", ctypes.c_void_p),
+        ("dst_x", ctypes.c_size_t), ("dst_y", ctypes.c_size_t),
+        ("dst_type", ctypes.c_int), ("dst_host", ctypes.c_void_p),
         ("dst_device", Address), ("dst_array", ctypes.c_void_p), ("dst_pitch", ctypes.c_size_t),
         ("width", ctypes.c_size_t), ("height", ctypes.c_size_t),
     ]  # fmt: skip
@@ -67,11 +70,12 @@ _SIGNATURES: dict[str, list[Any]] = {
     "cuFuncGetAttribute": [ctypes.POINTER(ctypes.c_int), ctypes.c_int, Handle],
     "cuFuncSetAttribute": [Handle, ctypes.c_int, ctypes.c_int],
     "cuFuncSetCacheConfig": [Handle, ctypes.c_int],
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(ctypes.c_int), Handle, ctypes.c_int, ctypes.c_size_t],
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": [
+        ctypes.POINTER(ctypes.c_int), Handle, ctypes.c_int, ctypes.c_size_t,
+    ],
     "cuLaunchKernel": [Handle, *[ctypes.c_uint] * 7, Handle, ctypes.c_void_p, ctypes.c_void_p],
     "cuTensorMapEncodeTiled": [
-        ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, Address, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
-        ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, Address, *[ctypes.c_void_p] * 4, *[ctypes.c_int] * 4,
     ],
 }  # fmt: skip
 
@@ -177,8 +181,8 @@ def multiprocessors(device: int) -> int:
 def load_function(cubin: bytes, name: str, shared_bytes: int, device: int) -> tuple[int, int]:
     """Loads machine code into the current context and readies it for launch.
 
-    Asking for an attribute makes the driver load the function now: left to the first launch, lazy loading would synchronize with a kernel
-    that spins for this very launch.
+    Asking for an attribute makes the driver load the function now: left to the first launch, lazy loading would
+    synchronize with a kernel that spins for this very launch.
 
     Returns:
         The module's and the function's handle.

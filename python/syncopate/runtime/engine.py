@@ -1,12 +1,12 @@
 """Enqueues a rank's engine commands on its side stream.
 
-Every operation is bound to its driver call and its arguments when the program is loaded, so that a call of the program costs one ctypes call
-per operation and allocates nothing.
+Every operation is bound to its driver call and its arguments when the program is loaded, so that a call of the program
+costs one ctypes call per operation and allocates nothing.
 
-Which engine moves the four bytes of a flag matters: a copy within one GPU may run as a kernel on SMs, and behind a persistent
-kernel that fills them it would never start, while that kernel waits for this very flag. A flag on another GPU is therefore written straight
-from the epoch word, over NVLink; one on the same GPU from a mirror of the epoch word in pinned host memory, which the list refreshes first.
-Host copies always use a copy engine.
+Which engine moves the four bytes of a flag matters: a copy within one GPU may run as a kernel on SMs, and behind a
+persistent kernel that fills them it would never start, while that kernel waits for this very flag. A flag on another
+GPU is therefore written straight from the epoch word, over NVLink; one on the same GPU from a mirror of the epoch word
+in pinned host memory, which the list refreshes first. Host copies always use a copy engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from syncopate.runtime import cuda
+from syncopate.runtime import cuda, layout
 from syncopate.runtime.engine_plan import AwaitWord, Copy, EngineOp, Raise, awaited_words
 from syncopate.runtime.interface import SignalKind
 
@@ -29,8 +29,7 @@ class Engine:
         self,
         ops: Sequence[EngineOp],
         *,
-        rank: int,
-        epoch_word: int,
+        state: int,
         mirror: int,
         same_device: Callable[[int], bool],
     ) -> None:
@@ -38,8 +37,7 @@ class Engine:
 
         Args:
             ops: The list of `plan_engine`.
-            rank: The rank that issues it.
-            epoch_word: Device address of the rank's epoch word.
+            state: Device address of the rank's state words.
             mirror: Address of two i32 words in pinned host memory: the mirror of the epoch, and a constant 1.
             same_device: Whether a rank's memory is on this rank's GPU.
         """
@@ -48,7 +46,7 @@ class Engine:
         self._fork, self._join = cuda.create_event(), cuda.create_event()
         ctypes.c_int32.from_address(mirror + 4).value = 1
         self._calls: list[tuple[Callable[..., int], tuple[Any, ...], str]] = []
-        self._add("cuMemcpyDtoHAsync_v2", mirror, epoch_word, 4)
+        self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * layout.STATE_EPOCH, 4)
         for op in ops:
             if isinstance(op, AwaitWord):
                 self._calls.append(
@@ -64,19 +62,20 @@ class Engine:
                     )
                     self._calls.append(_bind("cuMemcpy2DAsync_v2", copy, self.stream))
             else:
-                self._bind_raise(op, rank, epoch_word, mirror, same_device)
+                self._bind_raise(op, state, mirror, same_device)
 
     def _add(self, name: str, *args: Any) -> None:
         self._calls.append(_bind(name, *args, self.stream))
 
     def _bind_raise(
-        self, op: Raise, rank: int, epoch_word: int, mirror: int, same_device: Callable[[int], bool]
+        self, op: Raise, state: int, mirror: int, same_device: Callable[[int], bool]
     ) -> None:
-        if op.kind is SignalKind.EPOCH and op.rank != rank and not same_device(op.rank):
-            self._add("cuMemcpyAsync", op.address, epoch_word, 4)
+        epoch = op.kind is SignalKind.EPOCH
+        if same_device(op.rank):
+            self._add("cuMemcpyHtoDAsync_v2", op.address, mirror if epoch else mirror + 4, 4)
         else:
-            source = mirror if op.kind is SignalKind.EPOCH else mirror + 4
-            self._add("cuMemcpyHtoDAsync_v2", op.address, source, 4)
+            word = layout.STATE_EPOCH if epoch else layout.STATE_ONE
+            self._add("cuMemcpyAsync", op.address, state + 4 * word, 4)
 
     def fork(self, main: int) -> None:
         """Makes the next list wait for what is on stream `main` now."""
@@ -92,8 +91,8 @@ class Engine:
     def join(self, main: int) -> None:
         """Makes stream `main` wait for the list.
 
-        Only a graph capture needs this, since a captured stream has to come back. Otherwise the fused kernel waits for `engine_done`, and
-        a stream that hangs after a fault does not hold up `main`.
+        Only a graph capture needs this, since a captured stream has to come back. Otherwise the fused kernel waits for
+        `engine_done`, and a stream that hangs after a fault does not hold up `main`.
         """
         cuda.record_and_wait(self._join, self.stream, main)
 

@@ -1,11 +1,14 @@
 """What the host enqueues on a rank's side stream at every call: its copy-engine commands as a flat list. Pure numpy.
 
-Protocol. The list is the same at every call, so that a CUDA graph may capture it: nothing in it is the number of a call.
+Protocol. The list is the same at every call, so that a CUDA graph may capture it: nothing in it is the number of a
+call.
 
-* A stream can only wait for a constant. So an engine command waits for binary words (`ready_twin`, `done_twin`): the stream waits until the word
-  is 1 and writes 0 at once, in stream order. The protocol of the plan makes sure that nobody raises such a word again before it is consumed.
+* A stream can only wait for a constant. So an engine command waits for binary words (`ready_twin`, `done_twin`): the
+  stream waits until the word is 1 and writes 0 at once, in stream order. The protocol of the plan makes sure that
+  nobody raises such a word again before it is consumed.
 * A flag that kernels wait for is an epoch. The engine raises it by copying 4 bytes out of the device's own epoch word.
-* After its last command the list raises `engine_done`, for which `close_call` waits: the epoch word cannot change under the list.
+* After its last command the list raises `engine_done`, for which `close_call` waits: the epoch word cannot change under
+  the list.
 """
 
 from __future__ import annotations
@@ -83,13 +86,6 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
     if ops:
         ops.append(Raise(addresses.flag(rank, layout.engine_done), rank, SignalKind.EPOCH))
     return tuple(ops)
-
-
-def reads_own_input(program: Program, rank: int) -> bool:
-    """Whether an engine command of `rank` reads its own memory, and so has to come after staging."""
-    commands = program.rank_tables(rank)["commands"]
-    _, engine = split_commands(commands)
-    return bool((commands.column("src_rank")[engine] == rank).any())
 
 
 def awaited_words(ops: Sequence[EngineOp]) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Reads a fault record and says in words what the device was waiting for. Pure numpy.
 
-The record names a flag by number. Who should have raised it, and what that would have meant, follows from the numbering of the flags and,
-for a data flag, from the transfer whose command raises it, looked up in the tables of all ranks.
+The record names a flag by number. Who should have raised it, and what that would have meant, follows from the numbering
+of the flags and, for a data flag, from the transfer whose command raises it, looked up in the tables of all ranks.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout |
     waiter = _PLACES[FaultPlace(place)] if place in _PLACES else "something"
     limit = program.timeout_ns / 1e9
     message = (
-        f"program {program.name}, call {epoch}: on rank {rank}, {waiter} waited {limit:g} s for {describe_signal(program, rank, signal)} "
-        f"(flag {signal}: wanted {wanted}, saw {seen}); check that every rank makes this call, in the same order among programs, "
-        f"and that no rank failed before it; load the program again to go on"
+        f"program {program.name}, call {epoch}: on rank {rank}, {waiter} waited {limit:g} s for "
+        f"{describe_signal(program, rank, signal)} (flag {signal}: wanted {wanted}, saw {seen}); check that every rank "
+        f"makes this call, in the same order among programs, and that no rank failed before it; "
+        f"load the program again to go on"
     )
     return DeviceWaitTimeout(
         message, rank=rank, signal=signal, wanted=wanted, seen=seen, epoch=epoch
@@ -74,7 +75,8 @@ def _describe_data(program: Program, rank: int, signal: int) -> str:
             if any(s["rank"] == rank and s["signal"] == signal for s in raised):
                 verb = "put" if issuer == row["src_rank"] else "fetched"
                 chunk = _name_chunk(program, row)
-                return f"chunk {chunk} from rank {row['src_rank']} ({verb} by rank {issuer}, transfer {row['transfer']})"
+                how = f"{verb} by rank {issuer}, transfer {row['transfer']}"
+                return f"chunk {chunk} from rank {row['src_rank']} ({how})"
     return f"data flag {signal}, which no transfer raises"
 
 

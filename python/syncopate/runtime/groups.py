@@ -1,4 +1,4 @@
-"""What a group of ranks offers to a program: memory that all ranks reach, a device and streams for each local rank, and a barrier for setup."""
+"""What a group of ranks offers to a program: memory that all ranks reach, devices, streams, a barrier for setup."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The kernel that holds a rank's stream before its input may be overwritten: peers may still be getting the previous call's.
+"""The kernel that holds a rank's stream until its input may be overwritten.
 
-One warp of one CTA waits for a range of the packed waits table by the protocol of the fused kernel, time limit and fault record included. On a
-time-out it marks the state as aborted, so the fused kernel behind it on the stream drains.
+Peers may still be getting that of the previous call. One warp of one CTA waits for a range of the packed waits table by
+the protocol of the fused kernel, time limit and fault record included. On a time-out it marks the state as aborted, so
+the fused kernel behind it on the stream drains.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _WHERE_GUARD = tl.constexpr(int(FaultPlace.GUARD))
 
 
 @triton.jit
-def guard(context, begin, end):
-    """Waits for the waits begin .. end of the context's table. What comes next is no TMA read, so it needs no proxy fence."""
+def guard(context, begin, end):  # type: ignore[no-untyped-def]
+    """Waits for the waits begin .. end of the context's table."""
+    # The next kernel is what reads by TMA, so this one needs no proxy fence.
     wait_signals(context, begin, end, _WHERE_GUARD, False)
 
 

@@ -1,16 +1,16 @@
 """What the runtime needs to know about a compiled program. Plain data; numpy only.
 
-The compiler hands the runtime an object with the members of `Program`. Everything in it is the same on every rank except the
-tables, which `rank_tables` gives for *any* rank: the runtime names the culprit of a timeout with the tables of the rank that should have
-raised the flag.
+The compiler hands the runtime an object with the members of `Program`. Everything in it is the same on every rank
+except the tables, which `rank_tables` gives for *any* rank: the runtime names the culprit of a timeout with the tables
+of the rank that should have raised the flag.
 
 Division of work at a call, for rank r (stream order from top to bottom):
 
-1. guard: if another rank gets from r, wait until each of those has finished the previous call (`done` flags);
-2. staging: copy the plain input into r's own region of its symmetric buffer (skipped for a zero-copy input);
-3. engine commands of r on the side stream: waits, copies, flags; at the end `engine_done` is raised by the runtime itself, so no table
-   row raises it;
-4. the fused kernel: `open_call` raises the open signals, `close_call` raises the close signals and increments the epoch.
+1. guard: if another rank gets from r, wait until each of those has finished the previous call (`done` flags); 2.
+staging: copy the plain input into r's own region of its symmetric buffer (skipped for a zero-copy input); 3. engine
+commands of r on the side stream: waits, copies, flags; at the end `engine_done` is raised by the runtime itself, so no
+table row raises it; 4. the fused kernel: `open_call` raises the open signals, `close_call` raises the close signals and
+increments the epoch.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class Table:
     columns: tuple[str, ...]
     values: Int64Array
 
+    def __post_init__(self) -> None:
+        # A table without rows has columns all the same.
+        object.__setattr__(self, "values", self.values.reshape(-1, len(self.columns)))
+
     def column(self, name: str) -> Int64Array:
         """The values of one column, int64 [rows]."""
         return self.values[:, self.columns.index(name)]
@@ -88,7 +92,8 @@ class BufferSpec:
         name: The plan's name for it, and the keyword by which a call takes its input.
         shape: Shape in elements, row-major, the same on every rank.
         dtype: MLIR's spelling (a key of `ITEM_BYTES`).
-        inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with one region.
+        inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with
+            one region.
     """
 
     name: str
@@ -197,10 +202,12 @@ class KernelImage:
     Attributes:
         name: Entry point.
         cubin: Machine code.
-        arguments: (name, Triton type) of every argument of the wrapper in order, the context first; "constexpr" ones included.
+        arguments: (name, Triton type) of every argument of the wrapper in order, the context first; "constexpr" ones
+            included.
         num_warps: Warps of a CTA in all, those of warp-specialized partitions included.
         shared_bytes: Dynamic shared memory of a CTA.
-        descriptors: One entry for each `tensordesc` argument in order; empty where Triton passes them as pointer, shape and strides.
+        descriptors: One entry for each `tensordesc` argument in order; empty where Triton passes them as pointer, shape
+            and strides.
         global_scratch_bytes: Scratch that Triton wants per CTA, 0 for none.
         global_scratch_align: Its alignment.
         profile_scratch_bytes: As above, for Triton's profiler.
@@ -224,8 +231,8 @@ class KernelImage:
 
         Args:
             compiled: The result of `triton.compile`.
-            arguments: (name, type) of every argument; by default those of `compiled.src`, which a kernel reloaded from disk
-                does not have.
+            arguments: (name, type) of every argument; by default those of `compiled.src`, which a kernel reloaded from
+                disk does not have.
         """
         meta = compiled.metadata
         if getattr(meta, "num_ctas", 1) != 1:

@@ -1,8 +1,9 @@
 """Launches a kernel image with arguments that are encoded once and kept.
 
-Triton's own launcher encodes every TMA descriptor again at every call and parses all arguments. Here every argument has a place in one block
-of host memory, in the order in which Triton passes them: the declared ones, a host descriptor expanded to the tensor map, its shape as i32
-and its strides as i64, and at the end the pointers to the global and the profile scratch. A call changes only what differs from the last one.
+Triton's own launcher encodes every TMA descriptor again at every call and parses all arguments. Here every argument has
+a place in one block of host memory, in the order in which Triton passes them: the declared ones, a host descriptor
+expanded to the tensor map, its shape as i32 and its strides as i64, and at the end the pointers to the global and the
+profile scratch. A call changes only what differs from the last one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ TENSOR_MAP_BYTES = 128
 _TENSOR_MAP_ALIGNMENT = 64
 _L2_PROMOTION_128B = 2
 _NAN_FILL = 1
-# Triton numbers the element types of a descriptor as the device's instructions do; the driver's function swaps these three.
+# Triton numbers the element types of a descriptor as the device's instructions do; the driver's function swaps these
+# three.
 _ELEMENT_TYPES = {8: 10, 9: 8, 10: 9}
 
 _SCALARS = {
@@ -59,8 +61,8 @@ class ArgumentBlock:
                 rank = descriptor_rank(kind)
                 if not layouts:
                     raise SyncopateError(
-                        f"kernel {image.name}: Triton passes descriptor {name} without TMA, which depends on its version; "
-                        f"compile for sm_90 or later, or load through pointers"
+                        f"kernel {image.name}: Triton passes descriptor {name} without TMA, in a form that depends on "
+                        f"its version; compile for sm_90 or later, or load through pointers"
                     )
                 self._descriptors[name] = layouts.pop(0)
                 first = place(TENSOR_MAP_BYTES, _TENSOR_MAP_ALIGNMENT)
@@ -92,7 +94,7 @@ class ArgumentBlock:
     def descriptor_setter(
         self, name: str, padding: str
     ) -> Callable[[int, Sequence[int], Sequence[int]], bytes]:
-        """A function that encodes a descriptor argument (address, shape, strides in elements) into the bytes that `set_bytes` takes."""
+        """A function that encodes a descriptor for `set_bytes`, from address, shape and strides in elements."""
         layout = self._descriptors[name]
 
         def encode(address: int, shape: Sequence[int], strides: Sequence[int]) -> bytes:
@@ -179,8 +181,8 @@ def encode_tensor_map(
     row_strides = [layout.elem_size * stride for stride in strides]
     if address % 16 or any(stride % 16 for stride in row_strides[:-1]):
         raise SyncopateError(
-            f"argument {name}: TMA needs the address and the strides to be multiples of 16 bytes, but got address {address:#x} and strides "
-            f"{row_strides} bytes; pad the rows, or compile a kernel that loads through pointers"
+            f"argument {name}: TMA needs the address and the strides to be multiples of 16 bytes, but got address "
+            f"{address:#x} and strides {row_strides} bytes; pad the rows, or compile a kernel with pointers"
         )
     last = sizes[0] * (row_strides[0] if rank > 1 else layout.elem_size)
     memory = ctypes.create_string_buffer(2 * TENSOR_MAP_BYTES)
@@ -199,10 +201,8 @@ def encode_tensor_map(
         _L2_PROMOTION_128B,
         _NAN_FILL if padding == "nan" else 0,
     )
-    cuda.check(
-        code,
-        f"argument {name}: encoding a TMA descriptor of shape {list(shape)}, strides {list(strides)}, box {layout.block_size}",
-    )
+    what = f"shape {list(shape)}, strides {list(strides)}, box {list(layout.block_size)}"
+    cuda.check(code, f"argument {name}: encoding a TMA descriptor of {what}")
     return ctypes.string_at(target, TENSOR_MAP_BYTES)
 
 

@@ -1,7 +1,7 @@
-"""Layout of what the fused kernel reads: the context words, the rows of the packed tables, the state words and the fault record.
+"""Layout of what the fused kernel reads: context words, rows of packed tables, state words, fault record.
 
-The device functions are written against the same numbers; change both together. One upload per rank holds, in this order, each part
-aligned to 128 bytes: context, tiles, waits, signals, commands.
+The device functions are written against the same numbers; change both together. One upload per rank holds, in this
+order, each part aligned to 128 bytes: context, tiles, waits, signals, commands.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ ALIGNMENT = 128
 STATE_EPOCH = 0
 STATE_FINISHED_CTAS = 1
 STATE_ABORTED = 2
+STATE_ONE = 3  # always 1, for an engine to copy to another GPU
 STATE_COMMANDS = 16  # first of one word per device command
 FIRST_EPOCH = 1
 

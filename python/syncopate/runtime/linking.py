@@ -1,8 +1,8 @@
 """Turns one rank's symbolic tables into the bytes that its kernel reads. Pure numpy.
 
-Symbolic tables name ranks, buffers and flags by number; the packed ones hold absolute addresses as this process sees them. Rows keep their
-order and ranges keep their meaning, except that commands of the copy engine are taken out: the host issues those (see `engine_plan`).
-The runtime's own guard waits are appended behind the plan's waits.
+Symbolic tables name ranks, buffers and flags by number; the packed ones hold absolute addresses as this process sees
+them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out: the
+host issues those (see `engine_plan`). The runtime's own guard waits are appended behind the plan's waits.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def link_rank(
 
 
 def initial_flags(signals: SignalLayout, world_size: int) -> npt.NDArray[np.int32]:
-    """The flags of a rank before the first call: 0, and 1 for the twins of `done`, since no earlier call is under way."""
+    """The flags of a rank before the first call: 0, and 1 for the twins of `done`, as if a call had just ended."""
     flags = np.zeros(signals.total, np.int32)
     flags[signals.done_twin : signals.done_twin + world_size] = 1
     return flags
@@ -183,6 +183,7 @@ def initial_state(device_commands: int) -> npt.NDArray[np.int32]:
     """The state words of a rank before the first call."""
     state = np.zeros(layout.state_words(device_commands), np.int32)
     state[layout.STATE_EPOCH] = layout.FIRST_EPOCH
+    state[layout.STATE_ONE] = 1
     return state
 
 
@@ -214,7 +215,7 @@ def _pack_commands(commands: Table, addresses: Addresses) -> Int64Array:
 
 
 def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> None:
-    """A wrong number here would be a stray write into a peer's memory, so everything is checked once, before the upload."""
+    """Checks every number once, before the upload: a wrong one would be a stray write into a peer's memory."""
     signals, world = program.signal_layout, program.world_size
 
     def within(table: str, column: str, limit: int) -> None:
@@ -232,7 +233,8 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         if bad.size:
             at = bad[0]
             raise InternalError(
-                f"rank {rank}, table {table}, row {at}: expects {begin}:{end} to be a range in [0, {limit}], but got {first[at]}:{last[at]}"
+                f"rank {rank}, table {table}, row {at}: expects {begin}:{end} to be a range in [0, {limit}], "
+                f"but got {first[at]}:{last[at]}"
             )
 
     num_waits, num_signals = len(tables["waits"].values), len(tables["signals"].values)
@@ -267,5 +269,6 @@ def _check_bounds(program: Program, rank: int, commands: Table) -> None:
         if bad.size:
             at = bad[0]
             raise InternalError(
-                f"rank {rank}, table commands, row {at}: {side} bytes {first[at]}:{last[at]} lie outside the buffer of {limit[at]} bytes"
+                f"rank {rank}, table commands, row {at}: {side} bytes {first[at]}:{last[at]} "
+                f"lie outside the buffer of {limit[at]} bytes"
             )

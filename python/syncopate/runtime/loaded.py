@@ -23,11 +23,12 @@ from syncopate.runtime.rescue import release_streams, watchdog
 class LoadedProgram:
     """Runs a program on the local ranks of a group.
 
-    A call enqueues and returns; like any torch operation it is ordered by the current stream. Calls may be captured in a CUDA graph. All
-    ranks have to make the same calls, and calls of several programs in the same order, unless their kernels fit on the GPU together.
+    A call enqueues and returns; like any torch operation it is ordered by the current stream. Calls may be captured in
+    a CUDA graph. All ranks have to make the same calls, and calls of several programs in the same order, unless their
+    kernels fit on the GPU together.
 
-    After a device wait reached its time limit, the next call, `check` and `synchronize` raise `DeviceWaitTimeout`; the program has to be
-    loaded again.
+    After a device wait reached its time limit, the next call, `check` and `synchronize` raise `DeviceWaitTimeout`; the
+    program has to be loaded again.
     """
 
     def __init__(self, program: Program, group: Group) -> None:
@@ -42,7 +43,8 @@ class LoadedProgram:
         """
         if program.world_size != group.world_size:
             raise SyncopateError(
-                f"group: expects {program.world_size} ranks, for which program {program.name} was compiled, but got {group.world_size}"
+                f"group: expects {program.world_size} ranks, for which program {program.name} was compiled, "
+                f"but got {group.world_size}"
             )
         self.program = program
         self.group = group
@@ -74,10 +76,9 @@ class LoadedProgram:
     def __call__(self, **tensors: Any) -> Any:
         """Runs the program once.
 
-        Args:
-            **tensors: By name: the rank's own input region of a buffer (left out, or the tensor of `input`, if it was written in place);
-                the kernel's other tensors; outputs, optionally. A group with several local ranks takes a list or a mapping with one
-                tensor for each of them.
+        Args: **tensors: By name: the rank's own input region of a buffer (left out, or the tensor of `input`, if it was
+            written in place); the kernel's other tensors; outputs, optionally. A group with several local ranks takes a
+            list or a mapping with one tensor for each of them.
 
         Returns:
             The output, or a tuple of them; for a group with several local ranks a list of that.
@@ -93,7 +94,7 @@ class LoadedProgram:
         stream = torch._C._cuda_getCurrentRawStream(self._device)
         if torch._C._cuda_getDevice() != self._device:
             raise SyncopateError(
-                f"the current device is not cuda:{self._device}, which the program was loaded on; set it before the call"
+                f"the current device is not cuda:{self._device}, on which the program was loaded; set it before"
             )
         state.prepare(tensors)
         state.stage(stream)
@@ -107,7 +108,10 @@ class LoadedProgram:
         return state.result()
 
     def _call_all(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Enqueues step by step over all ranks: each step only waits for earlier ones, so that streams may share a hardware queue."""
+        """Enqueues step by step over all ranks.
+
+        Each step only waits for earlier ones, so that streams may share a hardware queue.
+        """
         states = list(self._ranks.values())
         for position, state in enumerate(states):
             state.prepare(
@@ -139,8 +143,8 @@ class LoadedProgram:
     def detached(self) -> Iterator[None]:
         """Calls in this context do not make the current stream wait for the ranks' own streams; its end does.
 
-        Ranks then drift apart over calls as they do on GPUs of their own. Inputs and outputs have to live until the end. Without ranks
-        that have streams of their own this changes nothing.
+        Ranks then drift apart over calls as they do on GPUs of their own. Inputs and outputs have to live until the
+        end. Without ranks that have streams of their own this changes nothing.
         """
         self._detached = True
         try:
@@ -158,13 +162,15 @@ class LoadedProgram:
         if isinstance(value, (list, tuple)) and len(value) == len(self._ranks):
             return value[position]
         raise SyncopateError(
-            f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, but got {value!r:.80}"
+            f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, "
+            f"but got {value!r:.80}"
         )
 
     def input(self, name: str, rank: int | None = None) -> torch.Tensor:
-        """The region of a symmetric buffer that a rank holds when a call starts, to be written in place of passing a plain tensor.
+        """The region of a symmetric buffer that a rank holds when a call starts: a zero-copy input.
 
-        Call `acquire` before writing it, unless nothing was called since the last write.
+        Write it and leave the tensor out of the call. Call `acquire` before writing it, unless nothing was called since
+        the last write.
 
         Args:
             name: Name of the buffer.
@@ -197,7 +203,7 @@ class LoadedProgram:
         return self._ranks[rank]
 
     def acquire(self) -> None:
-        """Holds the current stream until no peer reads this process's inputs any more, so that `input` may be written in place."""
+        """Holds the current stream until no peer reads this process's inputs, so that `input` may be written."""
         caller = torch._C._cuda_getCurrentRawStream(self._device)
         for state in self._ranks.values():
             state.acquire(caller)
@@ -207,7 +213,10 @@ class LoadedProgram:
         return any(state.fault_record() is not None for state in self._ranks.values())
 
     def check(self) -> None:
-        """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far. Costs no device time."""
+        """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far.
+
+        Reads host memory only.
+        """
         if self._closed:
             raise SyncopateError(f"program {self.program.name} is closed; load it again")
         if self._error is None:

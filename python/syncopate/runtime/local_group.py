@@ -1,7 +1,8 @@
 """Several ranks on one GPU in one process: for correctness, not for speed.
 
-Every rank has a stream of its own and an equal share of the SMs. All CTAs of all ranks must be resident at once, since they wait for each
-other, and some SMs stay free, since a copy within one GPU may run as a kernel on SMs instead of on a copy engine.
+Every rank has a stream of its own and an equal share of the SMs. All CTAs of all ranks must be resident at once, since
+they wait for each other, and some SMs stay free, since a copy within one GPU may run as a kernel on SMs instead of on a
+copy engine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LocalGroup:
         self._free_sms = free_sms
         if self.ctas_per_rank(self._device) < 1:
             raise SyncopateError(
-                f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer ranks"
+                f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer"
             )
 
     @property

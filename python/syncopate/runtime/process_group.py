@@ -32,9 +32,9 @@ class ProcessGroup:
         if not torch.cuda.is_available():
             raise SyncopateError("torch sees no GPU; running a program needs one GPU per rank")
         self._group = group if group is not None else dist.group.WORLD
-        self._rank = dist.get_rank(self._group)
-        self._world_size = dist.get_world_size(self._group)
-        self._device = torch.cuda.current_device()
+        self._rank: int = dist.get_rank(self._group)
+        self._world_size: int = dist.get_world_size(self._group)
+        self._device: int = torch.cuda.current_device()
 
     @property
     def rank(self) -> int:

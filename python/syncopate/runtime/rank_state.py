@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda, layout
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import plan_engine, reads_own_input
+from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.guard import compile_guard
 from syncopate.runtime.interface import BufferParam, BufferSpec, Program, ScalarParam, TensorParam
@@ -100,13 +101,10 @@ class RankState:
         if ops:
             self.engine = Engine(
                 ops,
-                rank=rank,
-                epoch_word=self._state.data_ptr() + 4 * layout.STATE_EPOCH,
+                state=self._state.data_ptr(),
                 mirror=record + 8 * layout.FAULT_WORDS,
                 same_device=lambda other: group.shares_device(rank, other),
             )
-        # Getting from peers may start before this rank's own input is staged; putting may not.
-        self._fork_early = not reads_own_input(program, rank)
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
 
@@ -115,8 +113,9 @@ class RankState:
         limit = min(self._kernel.resident_ctas, group.ctas_per_rank(self.device))
         if ctas > limit:
             raise SyncopateError(
-                f"program {self._program.name} launches {ctas} CTAs, but only {limit} can be resident on GPU {self.device} for one rank of "
-                f"this group, and CTAs that wait for each other all have to be; compile it for at most {limit} CTAs"
+                f"program {self._program.name} launches {ctas} CTAs, but only {limit} can be resident on GPU "
+                f"{self.device} for one rank of this group, and CTAs that wait for each other all have to be; "
+                f"compile it for at most {limit} CTAs"
             )
 
     def _bind_params(self, context: int, addresses: Addresses) -> dict[str, TensorArgument]:
@@ -213,23 +212,29 @@ class RankState:
             self._guard(stream)
 
     def stage(self, stream: int) -> None:
-        """Guards and copies the plain inputs; starts the side stream's order at the right point."""
-        if self.engine is not None and self._fork_early:
-            self.engine.fork(stream)
+        """Guards, copies the plain inputs, and lets the side stream start behind that.
+
+        Engine commands may overwrite what a peer forwards or read what is staged here, so they come after both.
+        """
         self.acquire(stream)
         if self._staged:
-            with (
-                torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.device))
-                if self.own_stream
-                else _NO_CONTEXT
-            ):
+            with self._current(stream):
                 for view, given in self._staged:
                     view.copy_(given, non_blocking=True)
-        if self.engine is not None and not self._fork_early:
+        if self.engine is not None:
             self.engine.fork(stream)
 
+    def _current(self, stream: int) -> AbstractContextManager[Any]:
+        """Makes the stream torch's current one, which it already is for a rank without a stream of its own."""
+        if self.own_stream is None:
+            return nullcontext()
+        context: AbstractContextManager[Any] = torch.cuda.stream(
+            torch.cuda.ExternalStream(stream, device=self.device)
+        )
+        return context
+
     def enqueue_engine(self) -> None:
-        """Puts the engine commands on the side stream. Before `launch`: behind the kernel they might find no free SM."""
+        """Puts the engine commands on the side stream; before `launch`, since a copy may turn out to need an SM."""
         if self.engine is not None:
             self.engine.enqueue()
 
@@ -259,12 +264,3 @@ class RankState:
             self._guard.close()
         if self.engine is not None:
             self.engine.close()
-
-
-class _NoContext:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-_NO_CONTEXT = _NoContext()

@@ -1,8 +1,9 @@
 """Lets go of streams that would wait for ever after a fault.
 
-A kernel that gives up drains by itself, but a stream that waits for a peer's word does not: it would hang the next device-wide
-synchronization. Once a fault record is set, the words that the side streams wait for are written again and again until the streams are empty.
-A thread does this, since the process may be inside that synchronization already; it only looks at host memory while all is well.
+A kernel that gives up drains by itself, but a stream that waits for a peer's word does not: it would hang the next
+device-wide synchronization. Once a fault record is set, the words that the side streams wait for are written again and
+again until the streams are empty. A thread does this, since the process may be inside that synchronization already; it
+only looks at host memory while all is well.
 """
 
 from __future__ import annotations

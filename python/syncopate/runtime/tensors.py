@@ -1,6 +1,7 @@
 """Checks the tensors of a call and turns them into kernel arguments, once for each distinct tensor.
 
-A training loop passes the same few tensors again and again, so each argument keeps what it encoded, by address and shape.
+A training loop passes the same few tensors again and again, so each argument keeps what it encoded, by address and
+shape.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class TensorArgument:
             for size, have, want in zip(param.shape, tensor.stride(), wanted, strict=True)
         ):
             raise SyncopateError(
-                f"{param.tensor}: expects strides {list(wanted)}, but got {list(tensor.stride())}; pass it in that layout, or compile for this one"
+                f"{param.tensor}: expects strides {list(wanted)}, but got {list(tensor.stride())}; "
+                f"pass it in that layout, or compile for this one"
             )
         if tensor.data_ptr() % 16:
             raise SyncopateError(
@@ -116,7 +118,7 @@ class TensorArgument:
             )
         if self._encode is not None:
             return self._encode(tensor.data_ptr(), param.shape, wanted)
-        return tensor.data_ptr().to_bytes(8, "little")
+        return int(tensor.data_ptr()).to_bytes(8, "little")
 
 
 def input_view(buffer: BufferSpec, memory: torch.Tensor, rank: int) -> torch.Tensor:
@@ -133,7 +135,8 @@ def input_view(buffer: BufferSpec, memory: torch.Tensor, rank: int) -> torch.Ten
     regions = buffer.inputs[rank]
     if len(regions) != 1:
         raise SyncopateError(
-            f"buffer {buffer.name} has {len(regions)} input regions on rank {rank}; only a single one can be passed as a tensor"
+            f"buffer {buffer.name} has {len(regions)} input regions on rank {rank}; "
+            f"only a single one can be passed as a tensor"
         )
     whole = whole_view(buffer, memory)
     index = tuple(
