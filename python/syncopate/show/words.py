@@ -33,10 +33,12 @@ def describe_schedule(program: Any) -> str:
             "says goes first"
         )
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
-    lines.append(
-        "order: a CTA computes first what reads only its rank's own data, then what reads others' "
-        "in the order in which they should arrive; a tile waits only where its CTA has not yet"
-    )
+    if strategy is not None and _value(strategy.order) == "arrival":
+        lines.append(
+            "order: a CTA computes first what reads only its rank's own data, then what reads "
+            "others' in the order in which they should arrive; so transfers run beside tiles that "
+            "do not need them"
+        )
     for lane in lanes:
         lines += ["", *_lane(lane, program.num_ctas)]
     return "\n".join(lines)
