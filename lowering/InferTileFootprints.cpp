@@ -172,7 +172,11 @@ private:
     OpBuilder builder = OpBuilder::atBlockEnd(&kernel.getBody().front());
     BufferType type = kernel.getBoundBuffer(name.getValue()).getType();
     SmallVector<std::tuple<Access, AffineMap, SmallVector<int64_t>>> known;
-    for (OpOperand &use : argument.getUses()) {
+    // Uses are kept with the latest first.
+    SmallVector<OpOperand *> uses = llvm::to_vector(
+        llvm::map_range(argument.getUses(), [](OpOperand &use) { return &use; }));
+    for (OpOperand *operand : llvm::reverse(uses)) {
+      OpOperand &use = *operand;
       auto explain = [&](Twine reason, Location where) {
         InFlightDiagnostic diag =
             kernel.emitOpError()

@@ -1,0 +1,333 @@
+// RUN: syncopate-opt %s -split-input-file -verify-diagnostics
+
+// Every constraint of the dialect, by its label in ODS.
+
+// transfer_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects dst rank to be in [0, 2), but got 7}}
+  %t = chunk.put %a[0, 0] to %a[4, 0] sizes [2, 4] from 0 to 7 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects src rank to be in [0, 2), but got -1}}
+  %t = chunk.put %a[0, 0] to %a[4, 0] sizes [2, 4] from -1 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects 2 dst offsets and sizes for '!chunk.buffer<8x4xf32>', but got 3 and 2}}
+  %t = chunk.put %a[0, 0] to %a[4, 0, 0] sizes [2, 4] from 0 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects dst chunk to lie inside '!chunk.buffer<8x4xf32>', but dimension 0 has offset 7 and size 2}}
+  %t = chunk.put %a[0, 0] to %a[7, 0] sizes [2, 4] from 0 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects dst chunk to lie inside '!chunk.buffer<8x4xf32>', but dimension 0 has offset 9223372036854775807 and size 2}}
+  %t = chunk.put %a[0, 0] to %a[9223372036854775807, 0] sizes [2, 4] from 0 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects size of dimension 0 to be positive, but got 0}}
+  %t = chunk.put %a[0, 0] to %a[0, 0] sizes [0, 4] from 0 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects dst offset of dimension 0 not to be negative, but got -1}}
+  %t = chunk.put %a[0, 0] to %a[-1, 0] sizes [2, 4] from 0 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// transfer_c5
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects src and dst chunks of the same buffer on the same rank not to overlap}}
+  %t = chunk.put %a[0, 0] to %a[1, 0] sizes [2, 4] from 1 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// input_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects holding rank to be in [0, 2), but got 2}}
+  chunk.input %a[0, 0] sizes [2, 4] on 2 : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// input_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects input chunk to lie inside '!chunk.buffer<8x4xf32>', but dimension 1 has offset 2 and size 4}}
+  chunk.input %a[0, 2] sizes [2, 4] on 0 : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_gather_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects axis to be in [0, 2), but got 2}}
+  %t = chunk.all_gather %a axis 2 group [0, 1] : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_gather_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects a group of at least 2 ranks, but got 1}}
+  %t = chunk.all_gather %a axis 0 group [0] : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_gather_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects unique ranks in the group, but got 0 twice}}
+  %t = chunk.all_gather %a axis 0 group [0, 0] : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_gather_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects group rank to be in [0, 2), but got 3}}
+  %t = chunk.all_gather %a axis 0 group [0, 3] : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// kernel_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects grid sizes to be positive, but got 0}}
+  chunk.kernel @k tiles [4, 0] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {}
+}
+
+// -----
+
+// kernel_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects a grid of 1 to 3 dimensions, but got 0}}
+  chunk.kernel @k tiles [] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {}
+}
+
+// -----
+
+// kernel_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects fewer than 2^31 tiles}}
+  chunk.kernel @k tiles [9223372036854775807, 9223372036854775807] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {}
+}
+
+// -----
+
+// kernel_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects ctas to be positive, but got 0}}
+  chunk.kernel @k tiles [4] ctas 0 args(%a as "a") : !chunk.buffer<8x4xf32> {}
+}
+
+// -----
+
+// kernel_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects unique argument names, but got "a" twice}}
+  chunk.kernel @k tiles [4] ctas 1 args(%a as "a", %a as "a") : !chunk.buffer<8x4xf32>, !chunk.buffer<8x4xf32> {}
+}
+
+// -----
+
+// schedule_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  chunk.kernel @k tiles [4] ctas 1 args() {}
+  // expected-error @+1 {{expects scheduled rank to be in [0, 2), but got 2}}
+chunk.schedule @k rank 2
+}
+
+// -----
+
+// schedule_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects a kernel of the plan, but got @k}}
+  chunk.schedule @k rank 0
+}
+
+// -----
+
+// footprint_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {
+  // expected-error @+1 {{expects a map from 1 tile coordinates to 2 offsets, but got affine_map<(d0, d1) -> (d0, 0)>}}
+    chunk.footprint read "a" at affine_map<(m, n) -> (m, 0)> sizes [2, 4]
+  }
+}
+
+// -----
+
+// footprint_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {
+  // expected-error @+1 {{expects 2 sizes, but got 1}}
+    chunk.footprint read "a" at affine_map<(m) -> (m, 0)> sizes [2]
+  }
+}
+
+// -----
+
+// footprint_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {
+  // expected-error @+1 {{expects sizes to be positive, but got -4}}
+    chunk.footprint read "a" at affine_map<(m) -> (m, 0)> sizes [2, -4]
+  }
+}
+
+// -----
+
+// transfer_c4
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<8x4xi32>
+  // expected-error @+1 {{expects src and dst to have the same element type, but got 'f32' and 'i32'}}
+  %t = chunk.put %a[0, 0] to %b[0, 0] sizes [2, 4] from 0 to 1 : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xi32>
+}
+
+// -----
+
+// all_gather_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x?xf32>
+  // expected-error @+1 {{expects a buffer of static shape, but got '!chunk.buffer<8x?xf32>'}}
+  %t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<8x?xf32>
+}
+
+// -----
+
+// footprint_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-note @+1 {{kernel binds ["a"]}}
+  chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {
+    // expected-error @+1 {{expects an argument bound by the kernel, but got "b"}}
+    chunk.footprint read "b" at affine_map<(m) -> (m, 0)> sizes [2, 4]
+  }
+}
+
+// -----
+
+// plan_c1
+// expected-error @+1 {{expects mesh to have at least one entry}}
+chunk.plan @p mesh [] {}
+
+// -----
+
+// plan_c1
+// expected-error @+1 {{expects mesh sizes to be positive, but got 0}}
+chunk.plan @p mesh [2, 0] {}
+
+// -----
+
+// plan_c1
+// expected-error @+1 {{expects at most 1048576 ranks}}
+chunk.plan @p mesh [9223372036854775807, 2] {}
+
+// -----
+
+// plan_c2
+chunk.plan @p mesh [2] {
+  // expected-note @+1 {{first buffer of this name}}
+  %a = chunk.buffer "a" : !chunk.buffer<8xf32>
+  // expected-error @+1 {{expects a unique name, but got "a" again}}
+  %b = chunk.buffer "a" : !chunk.buffer<8xf32>
+}
+
+// -----
+
+// buffer_c1
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects a buffer of 1 to 5 dimensions, but got 6}}
+  %a = chunk.buffer "a" : !chunk.buffer<1x1x1x1x1x1xf32>
+}
+
+// -----
+
+// buffer_c2
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects dimension 0 to be positive, but got 0}}
+  %a = chunk.buffer "a" : !chunk.buffer<0xf32>
+}
+
+// -----
+
+// buffer_c3
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects elements of 8, 16, 32 or 64 bits, but got 'i1'}}
+  %a = chunk.buffer "a" : !chunk.buffer<4xi1>
+}
+
+// -----
+
+// buffer_c3
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects elements of 8, 16, 32 or 64 bits, but got 'index'}}
+  %a = chunk.buffer "a" : !chunk.buffer<4xindex>
+}
+
+// -----
+
+// table_c1
+// expected-error @+1 {{expects unique columns, but got "a" twice}}
+module attributes {x.t = #chunk.table<a, a : [0, 1]>} {}
+
+// -----
+
+// table_c2
+// expected-error @+1 {{expects a row of 2 values, but got 1}}
+module attributes {x.t = #chunk.table<a, b : [0, 1], [2]>} {}
+
+// -----
+
+// strategy_c1
+// expected-error @+1 {{expects splits to be positive, but got 0}}
+chunk.plan @p mesh [2] strategy <algorithm = direct_push, splits = 0, realization = copy_engine, order = arrival, group = 1> {}

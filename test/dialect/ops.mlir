@@ -1,0 +1,50 @@
+// RUN: syncopate-opt %s | syncopate-opt | FileCheck %s
+// RUN: syncopate-opt %s --mlir-print-op-generic | syncopate-opt | FileCheck %s
+
+// CHECK-LABEL: chunk.plan @everything mesh [2, 2]
+// CHECK-SAME: strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4>
+chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4> {
+  // CHECK: %[[A:.+]] = chunk.buffer "a" : <8x?xbf16>
+  %a = chunk.buffer "a" : !chunk.buffer<8x?xbf16>
+  // CHECK: %[[B:.+]] = chunk.buffer "b" : <8x4xf8E4M3FN>
+  %b = chunk.buffer "b" : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.input %[[A]][0, 0] sizes [2, 64] on 3 : <8x?xbf16>
+  chunk.input %a[0, 0] sizes [2, 64] on 3 : !chunk.buffer<8x?xbf16>
+  // CHECK: %[[T0:.+]] = chunk.put %[[A]][0, 0] to %[[A]][2, 0] sizes [2, 64] from 3 to 0 : <8x?xbf16> to <8x?xbf16>
+  %t0 = chunk.put %a[0, 0] to %a[2, 0] sizes [2, 64] from 3 to 0 : !chunk.buffer<8x?xbf16> to !chunk.buffer<8x?xbf16>
+  // CHECK: %[[T1:.+]] = chunk.get %[[A]][2, 0] to %[[A]][4, 0] sizes [2, 64] from 0 to 1 after(%[[T0]]) realize ldst_colocated signal 5 :
+  %t1 = chunk.get %a[2, 0] to %a[4, 0] sizes [2, 64] from 0 to 1 after(%t0) realize ldst_colocated signal 5 : !chunk.buffer<8x?xbf16> to !chunk.buffer<8x?xbf16>
+  // CHECK: %[[T2:.+]] = chunk.join %[[T0]], %[[T1]]
+  %t2 = chunk.join %t0, %t1
+  // CHECK: %[[T3:.+]] = chunk.all_gather %[[B]] axis 1 group [3, 1] after(%[[T2]]) by direct_pull : <8x4xf8E4M3FN>
+  %t3 = chunk.all_gather %b axis 1 group [3, 1] after(%t2) by direct_pull : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.kernel @gemm tiles [4, 2] ctas 8 args(%[[A]] as "x", %[[B]] as "y") after(%[[T3]]) : !chunk.buffer<8x?xbf16>, !chunk.buffer<8x4xf8E4M3FN> {
+  chunk.kernel @gemm tiles [4, 2] ctas 8 args(%a as "x", %b as "y") after(%t3) : !chunk.buffer<8x?xbf16>, !chunk.buffer<8x4xf8E4M3FN> {
+    // CHECK: chunk.footprint read "x" at #{{.+}} sizes [2, 64]
+    chunk.footprint read "x" at affine_map<(m, n) -> (m * 2, 0)> sizes [2, 64]
+    // CHECK: chunk.footprint write "y" at #{{.+}} sizes [2, 2]
+    chunk.footprint write "y" at affine_map<(m, n) -> (m * 2, n * 2)> sizes [2, 2]
+  }
+  // CHECK: chunk.kernel @empty tiles [1] ctas 1 args() {
+  chunk.kernel @empty tiles [1] ctas 1 args() {}
+  // CHECK: chunk.schedule @gemm rank 2 {waits = #chunk.table<signal, count : [0, 1], [7, -1]>}
+  chunk.schedule @gemm rank 2 {waits = #chunk.table<signal, count : [0, 1], [7, -1]>}
+  // CHECK: chunk.schedule @gemm rank 3 {waits = #chunk.table<signal, count>}
+  chunk.schedule @gemm rank 3 {waits = #chunk.table<signal, count>}
+}
+
+// CHECK-LABEL: "tt.func"
+"tt.func"() ({
+^bb0(%context: !tt.ptr<i64>, %t: i32):
+  // CHECK: chunk.roles %[[CTX:.+]] : !tt.ptr<i64> compute {
+  chunk.roles %context : !tt.ptr<i64> compute {
+    // CHECK: %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN:.+]], %[[END:.+]] = chunk.read_tile %[[CTX]][%{{.+}}] : !tt.ptr<i64>
+    %c0, %c1, %c2, %begin, %end = chunk.read_tile %context[%t] : !tt.ptr<i64>
+    // CHECK: chunk.wait %[[CTX]][%[[BEGIN]] to %[[END]]] : !tt.ptr<i64>
+    chunk.wait %context[%begin to %end] : !tt.ptr<i64>
+  } communicate {
+    // CHECK: chunk.run_commands %[[CTX]] realize ldst_colocated : !tt.ptr<i64>
+    chunk.run_commands %context realize ldst_colocated : !tt.ptr<i64>
+  }
+  "tt.return"() : () -> ()
+}) : () -> ()

@@ -1,0 +1,56 @@
+// RUN: syncopate-opt %s --chunk-check-plan -split-input-file -verify-diagnostics
+
+!buf = !chunk.buffer<8xf32>
+chunk.plan @sound mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  chunk.input %a[4] sizes [2] on 1 : !buf
+  %t0 = chunk.put %a[0] to %a[0] sizes [4] from 0 to 1 : !buf to !buf
+  // Reads an input and what came before, together.
+  %t1 = chunk.put %a[0] to %a[0] sizes [6] from 1 to 2 after(%t0) : !buf to !buf
+  // Through a join, and after a transfer after the one that brought it.
+  %t2 = chunk.join %t1
+  %t3 = chunk.get %a[0] to %a[6] sizes [2] from 1 to 0 after(%t2) : !buf to !buf
+}
+
+// -----
+!buf = !chunk.buffer<8xf32>
+chunk.plan @no_source mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  // expected-error @+1 {{reads at offsets [4] sizes [1] what rank 0 does not hold}}
+  %t = chunk.put %a[2] to %a[2] sizes [3] from 0 to 1 : !buf to !buf
+}
+
+// -----
+!buf = !chunk.buffer<8xf32>
+chunk.plan @read_during_write mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  // expected-note @+1 {{the other transfer}}
+  %t0 = chunk.put %a[0] to %a[0] sizes [4] from 0 to 1 : !buf to !buf
+  // expected-error @+1 {{reads a chunk of rank 1 while another transfer writes it: neither comes after the other}}
+  %t1 = chunk.put %a[0] to %a[4] sizes [4] from 1 to 0 : !buf to !buf
+}
+
+// -----
+!buf = !chunk.buffer<8xf32>
+chunk.plan @write_twice mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  chunk.input %a[2] sizes [4] on 1 : !buf
+  // expected-note @+1 {{the other transfer}}
+  %t0 = chunk.put %a[0] to %a[0] sizes [4] from 0 to 2 : !buf to !buf
+  // expected-error @+1 {{writes a chunk of rank 2 that another transfer writes too: neither comes after the other}}
+  %t1 = chunk.put %a[2] to %a[2] sizes [4] from 1 to 2 : !buf to !buf
+}
+
+// -----
+!buf = !chunk.buffer<8xf32>
+chunk.plan @overwrite_input mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  chunk.input %a[3] sizes [4] on 1 : !buf
+  // expected-error @+1 {{overwrites an input of rank 1 at offsets [3] sizes [4]}}
+  %t0 = chunk.put %a[0] to %a[0] sizes [4] from 0 to 1 : !buf to !buf
+}

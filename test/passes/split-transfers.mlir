@@ -1,0 +1,39 @@
+// RUN: syncopate-opt %s --chunk-split-transfers=splits=3 | FileCheck %s
+// RUN: syncopate-opt %s --chunk-split-transfers | FileCheck %s --check-prefix=DEFAULT
+// RUN: not syncopate-opt %s --chunk-split-transfers=splits=-1 2>&1 | FileCheck %s --check-prefix=BAD
+// BAD: expects splits to be positive, but got -1
+
+// CHECK-LABEL: chunk.plan @chain
+// DEFAULT-LABEL: chunk.plan @chain
+// DEFAULT-COUNT-3: chunk.put
+// DEFAULT-NOT: chunk.join
+chunk.plan @chain mesh [3] {
+  %a = chunk.buffer "a" : !chunk.buffer<16x4xf32>
+  // Seven rows in three pieces: 3, 3 and 1.
+  // CHECK: %[[P0:.+]] = chunk.put %0[0, 0] to %0[8, 0] sizes [3, 4] from 0 to 1 :
+  // CHECK: %[[P1:.+]] = chunk.put %0[3, 0] to %0[11, 0] sizes [3, 4] from 0 to 1 :
+  // CHECK: %[[P2:.+]] = chunk.put %0[6, 0] to %0[14, 0] sizes [1, 4] from 0 to 1 :
+  // CHECK: %[[P:.+]] = chunk.join %[[P0]], %[[P1]], %[[P2]]
+  %t0 = chunk.put %a[0, 0] to %a[8, 0] sizes [7, 4] from 0 to 1 : !chunk.buffer<16x4xf32> to !chunk.buffer<16x4xf32>
+  // It passes on what the first one brought: piece after piece.
+  // CHECK: chunk.put %0[8, 0] to %0[0, 0] sizes [3, 4] from 1 to 2 after(%[[P0]])
+  // CHECK: chunk.put %0[11, 0] to %0[3, 0] sizes [3, 4] from 1 to 2 after(%[[P1]])
+  // CHECK: chunk.put %0[14, 0] to %0[6, 0] sizes [1, 4] from 1 to 2 after(%[[P2]])
+  %t1 = chunk.put %a[8, 0] to %a[0, 0] sizes [7, 4] from 1 to 2 after(%t0) : !chunk.buffer<16x4xf32> to !chunk.buffer<16x4xf32>
+  // It passes on a part only: each piece after all.
+  // CHECK-COUNT-3: after(%[[P]])
+  %t2 = chunk.put %a[8, 0] to %a[8, 0] sizes [6, 4] from 1 to 2 after(%t0) : !chunk.buffer<16x4xf32> to !chunk.buffer<16x4xf32>
+}
+
+// The first dimension of more than one row is cut; a single element is not.
+// CHECK-LABEL: chunk.plan @columns
+// CHECK: chunk.put %0[0, 0] to %0[0, 0] sizes [1, 1] from 0 to 1
+// CHECK: chunk.put %0[0, 1] to %0[0, 1] sizes [1, 1] from 0 to 1
+// CHECK: chunk.join
+// CHECK: %[[ONE:.+]] = chunk.put %0[0, 3] to %0[0, 3] sizes [1, 1] from 0 to 1
+// CHECK-NOT: chunk.join
+chunk.plan @columns mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<1x4xf32>
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [1, 2] from 0 to 1 : !chunk.buffer<1x4xf32> to !chunk.buffer<1x4xf32>
+  %t1 = chunk.put %a[0, 3] to %a[0, 3] sizes [1, 1] from 0 to 1 : !chunk.buffer<1x4xf32> to !chunk.buffer<1x4xf32>
+}
