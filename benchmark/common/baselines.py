@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 from benchmark.common.data import GemmData
-from benchmark.common.programs import tma_can_address
+from benchmark.common.programs import choose_config, tma_can_address
 from benchmark.common.session import Candidate
 
-from syncopate.kernels import GemmConfig, gemm, gemm_pointers
+from syncopate.kernels import gemm, gemm_pointers
 
 SPLITS = (1, 2, 4, 8)
 
@@ -31,8 +31,8 @@ def gemm_candidates(data: GemmData, out: torch.Tensor) -> list[Candidate]:
 def _local_kernel(data: GemmData, out: torch.Tensor) -> Callable[[int], torch.Tensor]:
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    config = GemmConfig()
     (m, k), n = data.whole[0].shape, data.weight.shape[0]
+    config = choose_config(m, n)
     constants = {**config.constexprs(), **config.options()}
     grid = (config.num_ctas,)
     if tma_can_address(n, k):

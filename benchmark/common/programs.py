@@ -37,6 +37,15 @@ def tma_can_address(*row_elements: int) -> bool:
     return all(elements * ITEM_BYTES % 16 == 0 for elements in row_elements)
 
 
+def choose_config(m: int, n: int) -> GemmConfig:
+    """Tiles for a GEMM: the large ones, unless there would be too few of them for the streaming multiprocessors."""
+    large = GemmConfig()
+    tiles_m, tiles_n = large.tiles(m, n)
+    if tiles_m * tiles_n >= large.num_ctas:
+        return large
+    return GemmConfig(block_n=128, num_stages=4)
+
+
 def build_program(
     m: int,
     n: int,
@@ -61,7 +70,7 @@ def build_program(
         algorithm: `direct_push`, `direct_pull`, `ring_push` or `ring_pull`.
         splits: Pieces per shard.
         dtype: Of A, B and C.
-        config: Tiles; by default those of a large GEMM.
+        config: Tiles; by default those of `choose_config`.
         timeout: Limit of device waits in seconds.
 
     Returns:
@@ -69,7 +78,7 @@ def build_program(
     """
     import syncopate
 
-    config = config or GemmConfig()
+    config = config or choose_config(m, n)
     plan = syncopate.Plan("ag_gemm", mesh=[world_size])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a, axis=0)

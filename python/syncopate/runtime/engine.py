@@ -45,14 +45,17 @@ class Engine:
         self.awaited = awaited_words(ops)
         self._fork, self._join = cuda.create_event(), cuda.create_event()
         ctypes.c_int32.from_address(mirror + 4).value = 1
-        self._calls: list[tuple[Callable[..., int], tuple[Any, ...], str]] = []
+        self._parts: list[list[tuple[Callable[..., int], tuple[Any, ...], str]]] = [[]]
         self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * layout.STATE_EPOCH, 4)
         for op in ops:
             if isinstance(op, AwaitWord):
-                self._calls.append(
+                self._parts.append([])
+                self._parts[-1].append(
                     _bind("cuStreamWaitValue32_v2", self.stream, op.address, 1, cuda.WAIT_VALUE_EQ)
                 )
-                self._calls.append(_bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0))
+                self._parts[-1].append(
+                    _bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0)
+                )
             elif isinstance(op, Copy):
                 if op.rows == 1:
                     self._add("cuMemcpyAsync", op.dst, op.src, op.row_bytes)
@@ -60,12 +63,12 @@ class Engine:
                     copy = cuda.describe_copy(
                         op.dst, op.src, op.rows, op.row_bytes, op.dst_stride, op.src_stride
                     )
-                    self._calls.append(_bind("cuMemcpy2DAsync_v2", copy, self.stream))
+                    self._parts[-1].append(_bind("cuMemcpy2DAsync_v2", copy, self.stream))
             else:
                 self._bind_raise(op, state, mirror, same_device)
 
     def _add(self, name: str, *args: Any) -> None:
-        self._calls.append(_bind(name, *args, self.stream))
+        self._parts[-1].append(_bind(name, *args, self.stream))
 
     def _bind_raise(
         self, op: Raise, state: int, mirror: int, same_device: Callable[[int], bool]
@@ -81,9 +84,14 @@ class Engine:
         """Makes the next list wait for what is on stream `main` now."""
         cuda.record_and_wait(self._fork, main, self.stream)
 
-    def enqueue(self) -> None:
-        """Puts the list on the side stream."""
-        for entry, args, name in self._calls:
+    @property
+    def parts(self) -> int:
+        """Number of parts of the list; each but the first begins with a wait."""
+        return len(self._parts)
+
+    def enqueue(self, part: int) -> None:
+        """Puts a part of the list on the side stream; the parts have to follow each other in order."""
+        for entry, args, name in self._parts[part]:
             code = entry(*args)
             if code:
                 cuda.check(code, name)

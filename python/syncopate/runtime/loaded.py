@@ -128,8 +128,12 @@ class LoadedProgram:
                 cuda.record_and_wait(self._event, caller, stream)
             for state, stream in zip(states, streams, strict=True):
                 state.stage(stream)
-            for state in states:
-                state.enqueue_engine()
+            # Part by part, since a rank may wait for what another rank's engine brought in an earlier part.
+            engines = [state.engine for state in states if state.engine is not None]
+            for part in range(max((engine.parts for engine in engines), default=0)):
+                for engine in engines:
+                    if part < engine.parts:
+                        engine.enqueue(part)
             for state, stream in zip(states, streams, strict=True):
                 state.launch(stream)
             for state, stream in zip(states, streams, strict=True):

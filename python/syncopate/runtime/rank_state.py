@@ -236,7 +236,8 @@ class RankState:
     def enqueue_engine(self) -> None:
         """Puts the engine commands on the side stream; before `launch`, since a copy may turn out to need an SM."""
         if self.engine is not None:
-            self.engine.enqueue()
+            for part in range(self.engine.parts):
+                self.engine.enqueue(part)
 
     def launch(self, stream: int) -> None:
         """Launches the fused kernel."""

@@ -8,6 +8,7 @@ only looks at host memory while all is well.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -82,7 +83,13 @@ class Watchdog:
                 for program in faulted:
                     self._programs.discard(program)
             for program in faulted:
-                program.release()
+                try:
+                    program.release()
+                except SyncopateError:
+                    # The thread goes on for the other programs; the next call of this one raises as well.
+                    logging.getLogger(__name__).exception(
+                        "streams are stuck after a device wait timed out"
+                    )
 
 
 watchdog = Watchdog()

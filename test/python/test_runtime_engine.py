@@ -1,0 +1,148 @@
+"""What an engine puts on its side stream, and how stuck streams are let go, against a driver that only takes notes."""
+
+import ctypes
+
+import pytest
+from hand_tables import ENGINE
+from test_runtime_linking import make
+
+from syncopate.errors import SyncopateError
+from syncopate.runtime import cuda, rescue
+from syncopate.runtime.engine import Engine
+from syncopate.runtime.engine_plan import Copy, plan_engine
+from syncopate.runtime.memory_plan import plan_memory, resolve
+
+STATE = 0x7000
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """Replaces the driver; returns the list of calls that it got."""
+    calls = []
+
+    def function(name):
+        def entry(*args):
+            kinds = cuda._SIGNATURES[name]
+            assert len(args) == len(kinds), name
+            for kind, arg in zip(kinds, args, strict=True):
+                kind.from_param(arg)
+            calls.append((name, [getattr(arg, "value", arg) for arg in args]))
+            if name in ("cuStreamCreateWithPriority", "cuEventCreate"):
+                args[0]._obj.value = 100 + len(calls)
+            return 0
+
+        entry.argtypes = cuda._SIGNATURES[name]
+        return entry
+
+    monkeypatch.setattr(cuda, "function", function)
+    return calls
+
+
+@pytest.fixture
+def mirror():
+    memory = (ctypes.c_int32 * 2)()
+    yield memory
+
+
+def make_engine(mirror, algorithm, local=False, world=2):
+    program = make(world, algorithm, ENGINE)
+    addresses = resolve(plan_memory(program), [(r + 1) << 32 for r in range(world)])
+    ops = plan_engine(program, 0, addresses)
+    engine = Engine(
+        ops,
+        state=STATE,
+        mirror=ctypes.addressof(mirror),
+        same_device=lambda rank: local or rank == 0,
+    )
+    return engine, addresses, program.signal_layout
+
+
+def enqueue_all(engine, driver):
+    driver.clear()
+    for part in range(engine.parts):
+        engine.enqueue(part)
+    return driver
+
+
+def test_push_order_and_sources(driver, mirror):
+    engine, addresses, names = make_engine(mirror, "push")
+    calls = enqueue_all(engine, driver)
+    here = ctypes.addressof(mirror)
+    credit = addresses.flag(0, names.done_twin + 1)
+    assert mirror[1] == 1
+    assert calls[0] == ("cuMemcpyDtoHAsync_v2", [here, STATE, 4, engine.stream])
+    assert calls[1] == ("cuStreamWaitValue32_v2", [engine.stream, credit, 1, cuda.WAIT_VALUE_EQ])
+    assert calls[2] == ("cuStreamWriteValue32_v2", [engine.stream, credit, 0, 0])
+    assert calls[3][0] == "cuMemcpyAsync" and calls[3][1][2] == 32 * 32
+    # The peer's flag from the epoch word itself, the own one by way of the host.
+    assert calls[4] == ("cuMemcpyAsync", [addresses.flag(1, 0), STATE, 4, engine.stream])
+    done = addresses.flag(0, names.engine_done)
+    assert calls[5] == ("cuMemcpyHtoDAsync_v2", [done, here, 4, engine.stream])
+    assert len(calls) == 6
+
+
+def test_on_one_gpu_flags_go_by_way_of_the_host(driver, mirror):
+    engine, addresses, _ = make_engine(mirror, "push", local=True)
+    calls = enqueue_all(engine, driver)
+    flag = [args for name, args in calls if args[0] == addresses.flag(1, 0)]
+    assert flag == [[addresses.flag(1, 0), ctypes.addressof(mirror), 4, engine.stream]]
+
+
+def test_each_wait_begins_a_part(driver, mirror):
+    engine, _, _ = make_engine(mirror, "pull", world=3)
+    assert engine.parts == 3
+    driver.clear()
+    engine.enqueue(1)
+    assert driver[0][0] == "cuStreamWaitValue32_v2"
+
+
+def test_rows_apart_make_a_2d_copy(driver, mirror):
+    copy = Copy(dst=4096, src=8192, rows=10, row_bytes=100, dst_stride=256, src_stride=512)
+    engine = Engine(
+        (copy,), state=STATE, mirror=ctypes.addressof(mirror), same_device=lambda rank: True
+    )
+    assert enqueue_all(engine, driver)[1][0] == "cuMemcpy2DAsync_v2"
+    described = cuda.describe_copy(4096, 8192, 10, 100, 256, 512)
+    assert (described.dst_device, described.src_device) == (4096, 8192)
+    assert (described.dst_pitch, described.src_pitch) == (256, 512)
+    assert (described.width, described.height) == (100, 10)
+
+
+def test_fork_and_join_connect_the_streams(driver, mirror):
+    engine, _, _ = make_engine(mirror, "push")
+    driver.clear()
+    engine.fork(7)
+    engine.join(7)
+    names = [name for name, _ in driver]
+    assert names == ["cuEventRecord", "cuStreamWaitEvent"] * 2
+    assert driver[0][1][1] == 7 and driver[1][1][0] == engine.stream
+    assert driver[2][1][1] == engine.stream and driver[3][1][0] == 7
+
+
+def test_release_writes_until_the_streams_are_idle(driver, monkeypatch):
+    looks = iter([False, False, True])
+    monkeypatch.setattr(cuda, "stream_idle", lambda stream: next(looks))
+    rescue.release_streams([5], [0x10, 0x20], 9)
+    assert [args for _, args in driver] == [[9, 0x10, 1, 0], [9, 0x20, 1, 0]] * 2
+
+
+def test_release_gives_up_in_the_end(driver, monkeypatch):
+    monkeypatch.setattr(cuda, "stream_idle", lambda stream: False)
+    monkeypatch.setattr(rescue, "_LIMIT_S", 0.01)
+    with pytest.raises(SyncopateError, match="did not become idle"):
+        rescue.release_streams([5], [0x10], 9)
+
+
+def test_driver_errors_name_the_call(monkeypatch):
+    def function(name):
+        def entry(*args):
+            if name == "cuGetErrorString":
+                args[1]._obj.value = b"out of memory"
+                return 0
+            return 2
+
+        return entry
+
+    monkeypatch.setattr(cuda, "function", function)
+    with pytest.raises(SyncopateError, match="cuStreamQuery failed: CUDA error 2, out of memory"):
+        cuda.stream_idle(3)
