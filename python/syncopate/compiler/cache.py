@@ -41,9 +41,7 @@ class Cache:
         folder = cache_folder(self._kind) / key
         if folder not in self._memory:
             try:
-                self._memory[folder] = {
-                    path.name: path.read_bytes() for path in folder.iterdir()
-                }
+                self._memory[folder] = {path.name: path.read_bytes() for path in folder.iterdir()}
             except FileNotFoundError:
                 return None
         return self._memory[folder]

@@ -159,5 +159,3 @@ def take_kernel(module: ir.Module) -> str:
 def to_text(module: ir.Module) -> str:
     """The module with locations, as `syncopate-opt --mlir-print-debuginfo` prints it."""
     return str(module.operation.get_asm(enable_debug_info=True))
-
-

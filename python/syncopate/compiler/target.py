@@ -10,7 +10,15 @@ from syncopate.errors import SyncopateError
 __all__ = ["Target"]
 
 # Shared memory that one CTA may use, in bytes: CUDA C++ Programming Guide, table of compute capabilities.
-_SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 103: 232448, 120: 101376}
+_SHARED_BYTES = {
+    80: 166912,
+    86: 101376,
+    89: 101376,
+    90: 232448,
+    100: 232448,
+    103: 232448,
+    120: 101376,
+}
 _REGISTERS = 65536
 
 
@@ -29,9 +37,7 @@ class Target:
     def __post_init__(self) -> None:
         if self.capability not in _SHARED_BYTES:
             known = ", ".join(f"sm_{capability}" for capability in _SHARED_BYTES)
-            raise SyncopateError(
-                f"target: expects one of {known}, but got sm_{self.capability}"
-            )
+            raise SyncopateError(f"target: expects one of {known}, but got sm_{self.capability}")
         if self.num_sms < 1:
             raise SyncopateError(f"num_sms: expects a positive number, but got {self.num_sms}")
 

@@ -11,7 +11,9 @@ from syncopate.plan import Buffer
 __all__ = ["bind_gemm", "bind_gemm_pointers"]
 
 
-def bind_gemm(a: Buffer, n: int, config: GemmConfig, *, out_dtype: str | None = None) -> dict[str, Any]:
+def bind_gemm(
+    a: Buffer, n: int, config: GemmConfig, *, out_dtype: str | None = None
+) -> dict[str, Any]:
     """Binds `gemm` for C[M, N] = A[M, K] · B[N, K]ᵀ, where A is a plan buffer.
 
     Args:

@@ -1,0 +1,229 @@
+"""`syncopate.compile` from plan and kernel to cubin, without a GPU."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+
+import syncopate
+import syncopate.language as sy
+from syncopate._tools import find_tool
+from syncopate.kernels import GemmConfig, gemm, gemm_pointers
+from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
+
+SMALL = GemmConfig(block_n=64, num_warps=4, num_ctas=8)
+
+
+def all_gather(world: int, shape: tuple[int, int], dtype: str = "bf16") -> tuple[Any, Any]:
+    plan = syncopate.Plan("gather", [world])
+    buffer = plan.buffer("a", shape, dtype, shard_axis=0)
+    plan.all_gather(buffer)
+    return plan, buffer
+
+
+def build(
+    world: int = 2,
+    shape: tuple[int, int, int] = (512, 256, 256),
+    config: GemmConfig = SMALL,
+    **kw: Any,
+) -> Any:
+    m, n, k = shape
+    plan, a = all_gather(world, (m, k))
+    return syncopate.compile(gemm, plan, **{**bind_gemm(a, n, config), **kw})
+
+
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+@pytest.mark.parametrize("algorithm", ["direct_push", "direct_pull", "ring_push", "ring_pull"])
+def test_opt_reproduces_what_compile_uses(tmp_path, algorithm, realization):
+    program = build(
+        world=3, strategy=syncopate.Strategy(algorithm=algorithm, realization=realization, splits=2)
+    )
+    path = tmp_path / "input.mlir"
+    path.write_text(program.ir["input"])
+    command = [find_tool("syncopate-opt"), path, "--syncopate-pipeline", "--mlir-print-debuginfo"]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert printed.strip() == program.ir["lowered"].strip()
+
+
+def test_kernel_holds_no_protocol_before_the_passes():
+    program = build()
+    before, after = program.ir["input"], program.ir["fused"]
+    kernel = before[before.index("module @ttgir") : before.index("module @device")]
+    for word in ("tt.atomic_rmw", "tt.int_to_ptr", "tt.load", "globaltimer", "warp_specialize"):
+        assert word not in kernel
+        assert word in after
+    assert "syncopate.tile" in kernel
+    assert "syncopate." not in after
+
+
+def test_kernel_does_not_depend_on_the_schedule():
+    strategies = [
+        syncopate.Strategy(splits=splits, order=order)
+        for splits, order in ((1, "arrival"), (4, "grouped"))
+    ]
+    one, other = (build(strategy=strategy) for strategy in strategies)
+    assert one.image == other.image
+    assert (
+        one.rank_tables(0)["tiles"].values.tolist() != other.rank_tables(0)["tiles"].values.tolist()
+    )
+
+
+def test_roles_follow_the_realization():
+    colocated = build(strategy=syncopate.Strategy(realization="ldst_colocated"))
+    engine = build(strategy=syncopate.Strategy(realization="copy_engine"))
+    assert colocated.image.num_warps == SMALL.num_warps + 4
+    assert engine.image.num_warps == SMALL.num_warps
+    assert "setmaxnreg" in colocated.ir["ptx"]
+    assert "warp_specialize" not in engine.ir["ttgir"]
+
+
+def test_producer_orders_stores_barrier_and_release():
+    ptx = build().ir["ptx"]
+    copy = ptx[ptx.index("st.global.v4") :]
+    assert re.search(
+        r"st\.global\.v4.*?bar\.sync.*?atom\.global\.sys\.acq_rel|st\.global\.v4.*?bar\.sync.*?atom\.sys\.global\.acq_rel",
+        copy,
+        re.DOTALL,
+    )
+    assert "ld.global.nc" not in ptx
+
+
+def test_consumer_acquires_before_bulk_loads():
+    ptx = build().ir["ptx"]
+    acquire = ptx.index("sys.acquire") if "sys.acquire" in ptx else ptx.index("acquire.sys")
+    assert "fence.proxy.async" in ptx[acquire : ptx.index("cp.async.bulk.tensor", acquire)]
+
+
+def test_second_compile_comes_from_the_cache(monkeypatch):
+    first = build()
+
+    def fail(*args: Any, **kw: Any) -> Any:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr("syncopate.bridge.capture_ttgir", fail)
+    monkeypatch.setattr("syncopate.bridge.compile_with", fail)
+    assert build().image == first.image
+    with pytest.raises(AssertionError, match="compiled again"):
+        build(options={"num_warps": 8})
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8E4M3FN"])
+def test_ragged_shapes_and_dtypes_compile(dtype):
+    plan, a = all_gather(3, (1000, 272), dtype)
+    program = syncopate.compile(gemm, plan, **bind_gemm(a, 200, SMALL, out_dtype="bf16"))
+    assert len(program.rank_tables(2)["tiles"].values) == 8 * 4
+
+
+def test_rows_of_any_length_need_pointers():
+    plan, a = all_gather(2, (520, 250))
+    config = GemmConfig(block_n=128, num_ctas=8)
+    program = syncopate.compile(gemm_pointers, plan, **bind_gemm_pointers(a, 130, config))
+    assert not program.image.descriptors
+    unbound = bind_gemm_pointers(a, 130, config)
+    del unbound["footprints"]
+    with pytest.raises(syncopate.PlanError, match=r"chunk\.footprint of \"a_ptr\""):
+        syncopate.compile(gemm_pointers, plan, **unbound)
+
+
+@triton.jit
+def scale(a_desc, c_desc, factor, TILE: tl.constexpr):
+    """One tile per CTA, not persistent."""
+    m, _ = sy.tile(tl.program_id(0), tl.program_id(0))
+    c_desc.store([m * TILE, 0], (a_desc.load([m * TILE, 0]) * factor).to(c_desc.dtype))
+
+
+def test_kernel_without_a_loop():
+    plan, a = all_gather(2, (256, 64))
+    out = syncopate.Tensor("c", (256, 64), "bf16", output=True)
+    bind = {
+        "a_desc": syncopate.Descriptor(a, (64, 64)),
+        "c_desc": syncopate.Descriptor(out, (64, 64)),
+        "factor": 2.0,
+        "TILE": 64,
+    }
+    program = syncopate.compile(
+        scale,
+        plan,
+        bind=bind,
+        tiles=(4,),
+        ctas=4,
+        strategy=syncopate.Strategy(realization="copy_engine"),
+    )
+    assert program.grid == (4, 1, 1)
+
+
+def test_too_many_stages_name_shared_memory():
+    with pytest.raises(
+        syncopate.BudgetError, match=r"shared memory.*num_stages, of which it has 8"
+    ):
+        build(config=GemmConfig(num_stages=8, num_ctas=8), shape=(512, 512, 1024))
+
+
+def test_accumulators_that_do_not_fit_name_registers():
+    with pytest.raises(syncopate.BudgetError, match="spills to a stack"):
+        build(
+            config=GemmConfig(block_n=256, num_warps=4, num_stages=2, num_ctas=8),
+            shape=(512, 512, 256),
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "sm_70"}, "target: expects one of"),
+        ({"target": "hopper"}, "target: expects a name such as sm_90"),
+        ({"tiles": (4, 0)}, "grid sizes to be positive, but got 0"),
+        ({"tiles": (4,)}, "expects markers of 1 coordinates"),
+        ({"ctas": 0}, "ctas to be positive, but got 0"),
+        ({"timeout": -1}, "timeout: expects seconds"),
+        ({"bind": {"nothing": 1}}, "'nothing' is no parameter of kernel gemm"),
+        ({"bind": {}}, "parameter 'a_desc' of kernel gemm is not bound"),
+    ],
+)
+def test_wrong_arguments_are_named(change, message):
+    with pytest.raises(syncopate.SyncopateError, match=re.escape(message)):
+        build(**change)
+
+
+def test_kernel_has_to_be_a_triton_function():
+    plan, _ = all_gather(2, (64, 64))
+    with pytest.raises(
+        syncopate.SyncopateError, match=r"kernel: expects a @triton\.jit function, but got function"
+    ):
+        syncopate.compile(lambda: None, plan, bind={}, tiles=(1,))
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"algorithm": "tree"},
+        {"realization": "nccl"},
+        {"order": "random"},
+        {"splits": 0},
+        {"group": -1},
+    ],
+)
+def test_strategy_checks_its_choices(choice):
+    (name,) = choice
+    with pytest.raises(syncopate.SyncopateError, match=f"{name}: expects"):
+        syncopate.Strategy(**choice)
+
+
+def test_buffer_of_another_plan_is_refused():
+    plan, _ = all_gather(2, (512, 256))
+    _, foreign = all_gather(2, (512, 256))
+    with pytest.raises(syncopate.SyncopateError, match="buffer 'a' of another plan"):
+        syncopate.compile(gemm, plan, **bind_gemm(foreign, 256, SMALL))
+
+
+def test_import_needs_neither_torch_nor_triton():
+    code = "import sys, syncopate; assert not {'torch', 'triton', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code = "import sys; sys.modules['torch'] = None; import syncopate.compiler, syncopate.plan, syncopate.runtime"
+    subprocess.run([sys.executable, "-c", code], check=True)
