@@ -1,7 +1,7 @@
 """From a plan and a local kernel to a program: one fused kernel, and the schedule tables of every rank."""
 
 from syncopate.compiler.binding import Descriptor, Footprint, Pointer, Tensor
-from syncopate.compiler.compile import compile
+from syncopate.compiler.driver import compile
 from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Algorithm, Realization, Strategy, TileOrder
 from syncopate.compiler.target import Target

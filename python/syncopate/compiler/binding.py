@@ -64,8 +64,8 @@ class Footprint:
 
     Attributes:
         argument: The kernel's parameter, bound to a plan buffer.
-        offsets: Gives the offsets, in elements, for the tile coordinates: ``lambda m, n: (m * 128, 0)``. They have to be
-            affine.
+        offsets: Gives the offsets, in elements, for the tile coordinates: ``lambda m, n: (m * 128, 0)``. They have to
+            be affine.
         sizes: Sizes of the region, in elements; what lies outside the buffer does not count.
         access: "read" or "write".
     """
@@ -119,9 +119,10 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
         name = parameter.name
         if name not in bind and not parameter.has_default:
             raise SyncopateError(
-                f"bind: parameter {name!r} of kernel {kernel.__name__} is not bound; bind a Descriptor, a Pointer or a value"
+                f"bind: parameter {name!r} of kernel {kernel.__name__} is not bound; bind a Descriptor, a Pointer or a "
+                "value"
             )
-        value = bind[name] if name in bind else parameter.default
+        value = bind.get(name, parameter.default)
         if parameter.is_constexpr:
             signature[name] = "constexpr"
             constexprs[name] = value
@@ -139,7 +140,8 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
                 integers[name] = value
         else:
             raise SyncopateError(
-                f"bind: parameter {name!r}: expects a Descriptor, a Pointer, an int or a float, but got {type(value).__name__}"
+                f"bind: parameter {name!r}: expects a Descriptor, a Pointer, an int or a float, but got "
+                f"{type(value).__name__}"
             )
     return Binding(signature, constexprs, tuple(params), buffers, integers)
 

@@ -91,16 +91,16 @@ def check_budgets(image: KernelImage, target: Target, *, stages: int | None) -> 
         over = image.shared_bytes - target.shared_bytes
         having = "" if stages is None else f", of which it has {stages}"
         raise BudgetError(
-            f"kernel {image.name} needs {image.shared_bytes} bytes of shared memory, {over} more than a CTA of {target} "
-            f"can have; use fewer pipeline stages (num_stages{having}) or smaller blocks"
+            f"kernel {image.name} needs {image.shared_bytes} bytes of shared memory, {over} more than a CTA of "
+            f"{target} can have; use fewer pipeline stages (num_stages{having}) or smaller blocks"
         )
     resources = read_resources(image.cubin)
     threads = 32 * image.num_warps
     needed = resources.registers * threads
     if needed > target.registers:
         raise BudgetError(
-            f"kernel {image.name} needs {needed} registers for {threads} threads, but {target} has {target.registers}; use "
-            f"smaller blocks or fewer warps"
+            f"kernel {image.name} needs {needed} registers for {threads} threads, but {target} has {target.registers}; "
+            f"use smaller blocks or fewer warps"
         )
     if resources.stack_bytes > SPILL_LIMIT:
         raise BudgetError(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -57,6 +56,6 @@ class Cache:
                 (temporary / name).write_bytes(data)
             # Another process may have been faster: its entry is the same.
             with contextlib.suppress(OSError):
-                os.rename(temporary, folder)
+                temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -50,7 +50,8 @@ def assemble(
         plan: The plan; it is not changed.
         kernel: The binding to add to it.
         strategy: The strategy to add to it.
-        ttir, ttgir: The kernel in generic form.
+        ttir: The kernel before TritonGPU's passes, in generic form.
+        ttgir: The same after them.
         device: Device functions in generic form, by name.
 
     Raises:

@@ -45,8 +45,8 @@ class Program:
         tile_shape: Shape of an output tile in elements, if the kernel stores through a descriptor.
         signal_layout: Numbering of the flags.
         tables: Schedule tables of every rank, by name.
-        ir: The program at every stage, as text: ``plan`` (chunk IR as written), ``input`` (all that the passes work on),
-            ``lowered`` (what `syncopate-opt --syncopate-pipeline` makes of it), ``fused`` (the kernel in it, in
+        ir: The program at every stage, as text: ``plan`` (chunk IR as written), ``input`` (all that the passes work
+            on), ``lowered`` (what `syncopate-opt --syncopate-pipeline` makes of it), ``fused`` (the kernel in it, in
             generic form), ``ttir`` (the local kernel), ``ttgir``, ``ptx`` (the fused kernel as Triton prints it).
         timeout_ns: Limit of a device wait in nanoseconds; 0 waits for ever.
     """

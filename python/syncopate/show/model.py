@@ -138,8 +138,8 @@ def read_lanes(program: Any) -> list[Lane]:
             coords = (row["c0"], row["c1"], row["c2"])
             transfers = tuple(dict.fromkeys(found))
             if height is not None:
-                region = (coords[0] * height, 0), (height, gathered.shape[1])
-                origins = _holders(gathered, *region)
+                first_row, columns = coords[0] * height, gathered.shape[1]
+                origins = _holders(gathered, (first_row, 0), (height, columns))
             elif transfers:
                 origins = tuple(dict.fromkeys(t.origin for t in transfers))
             else:

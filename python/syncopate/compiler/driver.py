@@ -1,4 +1,4 @@
-"""`syncopate.compile`."""
+"""`syncopate.compile`: from plan and kernel to program."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Captur
     return captured
 
 
-def _compile_image(spec: bridge.KernelSpec, fused: str) -> tuple[KernelImage, Mapping[str, str]]:
+def _compile_image(spec: bridge.KernelSpec, fused: str) -> tuple[KernelImage, dict[str, str]]:
     """The fused kernel's machine code, and its IR on the way there; from the cache if it was compiled before."""
     key = hash_of("image", _compiler_hash(), fused, *_key_of(spec))
     entry = _images.find(key)
