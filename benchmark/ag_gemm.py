@@ -26,25 +26,20 @@ import torch
 from benchmark.common import baselines, report
 from benchmark.common.data import GemmData
 from benchmark.common.link import measure_link
-from benchmark.common.programs import Variant, build_program, tensor_names
+from benchmark.common.programs import (
+    DIRECTIONS,
+    REALIZATIONS,
+    SHAPES,
+    Variant,
+    build_program,
+    tensor_names,
+)
 from benchmark.common.session import Candidate, Session
 
 from syncopate.runtime import ProcessGroup, load
 from syncopate.runtime.loaded import LoadedProgram, measure_host_us
 
 SUITE = "ag_gemm"
-SHAPES = {
-    "llama3-70b-slice-of-8": (8192, 3584, 8192),
-    "llama3-8b": (8192, 7168, 4096),
-    "llama3-70b": (8192, 14336, 8192),
-    "llama3-405b-slice-of-8": (8192, 6656, 16384),
-    "qwen2-72b-slice-of-8": (8192, 3696, 8192),
-    "small-m": (512, 3584, 8192),
-    "ragged": (8200, 3600, 8184),
-    "ragged-unaligned": (8200, 3600, 8190),
-}
-REALIZATIONS = ("ldst_colocated", "copy_engine")
-DIRECTIONS = ("push", "pull")
 TOLERANCE = 1e-2
 SETS = 3
 
@@ -58,7 +53,7 @@ def main() -> int:
     peak = max(link.values())
     session.say("link " + ", ".join(f"{name} {rate / 1e9:.0f} GB/s" for name, rate in link.items()))
     meta: dict[str, Any] = {
-        **report.describe_run(),
+        **report.describe_run(options.commit),
         "link_bytes_per_s": {k: round(v) for k, v in link.items()},
     }
     rows: list[report.Row] = []
@@ -104,6 +99,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--budget", type=float, default=450, help="start no further shape after this many seconds"
+    )
+    parser.add_argument(
+        "--commit", default="", help="what to write down as the commit, where git cannot tell"
     )
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
     options = parser.parse_args()

@@ -32,7 +32,7 @@ def _local_kernel(data: GemmData, out: torch.Tensor) -> Callable[[int], torch.Te
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     (m, k), n = data.whole[0].shape, data.weight.shape[0]
-    config = choose_config(m, n)
+    config = choose_config(m, n, k)
     constants = {**config.constexprs(), **config.options()}
     grid = (config.num_ctas,)
     if tma_can_address(n, k):

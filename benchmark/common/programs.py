@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
+from syncopate.runtime.interface import ProgramData, TensorParam
+
+SHAPES = {
+    "llama3-70b-slice-of-8": (8192, 3584, 8192),
+    "llama3-8b": (8192, 7168, 4096),
+    "llama3-70b": (8192, 14336, 8192),
+    "llama3-405b-slice-of-8": (8192, 6656, 16384),
+    "qwen2-72b-slice-of-8": (8192, 3696, 8192),
+    "small-m": (512, 3584, 8192),
+    "ragged": (8200, 3600, 8184),
+    "ragged-unaligned": (8200, 3600, 8190),
+}
+REALIZATIONS = ("ldst_colocated", "copy_engine")
+DIRECTIONS = ("push", "pull")
+"""What the benchmark combines, and its (M, N, K): M gathered rows, N and K of one rank."""
 
 ITEM_BYTES = 2  # bf16, f16
 
@@ -37,13 +55,15 @@ def tma_can_address(*row_elements: int) -> bool:
     return all(elements * ITEM_BYTES % 16 == 0 for elements in row_elements)
 
 
-def choose_config(m: int, n: int) -> GemmConfig:
-    """Tiles for a GEMM: the large ones, unless there would be too few of them for the streaming multiprocessors."""
+def choose_config(m: int, n: int, k: int) -> GemmConfig:
+    """Tiles for a GEMM: the large ones, unless there would be too few of them, or pointers to keep in registers."""
     large = GemmConfig()
     tiles_m, tiles_n = large.tiles(m, n)
-    if tiles_m * tiles_n >= large.num_ctas:
-        return large
-    return GemmConfig(block_n=128, num_stages=4)
+    if not tma_can_address(n, k):
+        return GemmConfig(block_n=128)
+    if tiles_m * tiles_n < large.num_ctas:
+        return GemmConfig(block_n=128, num_stages=4)
+    return large
 
 
 def build_program(
@@ -74,11 +94,60 @@ def build_program(
         timeout: Limit of device waits in seconds.
 
     Returns:
-        A `syncopate.Program` with the input `a` and the tensors `b` and `c`.
+        A program with the input `a` and the tensors `b` and `c`. If the variable SYNCOPATE_PROGRAMS names a folder, it
+        is read from there, or left there: what one machine compiled then runs on another, without the compiler.
     """
+    config = config or choose_config(m, n, k)
+    folder = os.environ.get("SYNCOPATE_PROGRAMS")
+    if not folder:
+        return _compile(m, n, k, world_size, realization, algorithm, splits, dtype, config, timeout)
+    choices = f"{realization}-{algorithm}-{splits}-{dtype}-{timeout:g}s"
+    tiles = (
+        f"{config.block_m}x{config.block_n}x{config.block_k}-{config.num_stages}-{config.num_ctas}"
+    )
+    path = Path(folder) / f"{m}x{n}x{k}-w{world_size}-{choices}-{tiles}.pickle"
+    if path.exists():
+        return pickle.loads(path.read_bytes())  # our own file
+    program = freeze(
+        _compile(m, n, k, world_size, realization, algorithm, splits, dtype, config, timeout)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_bytes(pickle.dumps(program))
+    part.replace(path)
+    return program
+
+
+def freeze(program: Any) -> ProgramData:
+    """A program as plain data, which can be pickled and loaded where the compiler is not installed."""
+    return ProgramData(
+        name=program.name,
+        world_size=program.world_size,
+        buffers=tuple(program.buffers),
+        params=tuple(program.params),
+        image=program.image,
+        grid=program.grid,
+        num_ctas=program.num_ctas,
+        signal_layout=program.signal_layout,
+        tables=tuple(dict(program.rank_tables(rank)) for rank in range(program.world_size)),
+        timeout_ns=program.timeout_ns,
+    )
+
+
+def _compile(
+    m: int,
+    n: int,
+    k: int,
+    world_size: int,
+    realization: str,
+    algorithm: str,
+    splits: int,
+    dtype: str,
+    config: GemmConfig,
+    timeout: float,
+) -> Any:
     import syncopate
 
-    config = config or choose_config(m, n)
     plan = syncopate.Plan("ag_gemm", mesh=[world_size])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a, axis=0)
@@ -123,8 +192,6 @@ def build_program(
 
 def tensor_names(program: Any) -> tuple[str, str, str]:
     """The keywords of a built program's gathered input, its weight and its output."""
-    from syncopate.runtime.interface import TensorParam
-
     tensors = [param for param in program.params if isinstance(param, TensorParam)]
     output = next(param.tensor for param in tensors if param.output)
     weight = next(param.tensor for param in tensors if not param.output)

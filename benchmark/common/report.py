@@ -69,7 +69,7 @@ class Row:
         return "win" if self.speedup > 1 else "loss"
 
 
-def describe_run() -> dict[str, str]:
+def describe_run(commit: str = "") -> dict[str, str]:
     """Hardware, versions, commit and command of this run."""
     import torch
     import triton
@@ -82,7 +82,7 @@ def describe_run() -> dict[str, str]:
         "cuda": str(torch.version.cuda),
         "torch": torch.__version__,
         "triton": triton.__version__,
-        "commit": _output("git", "rev-parse", "HEAD"),
+        "commit": commit or _output("git", "rev-parse", "HEAD"),
         "command": " ".join(["torchrun", "--nproc-per-node", "N", *sys.argv]),
         "date": datetime.now(timezone.utc).date().isoformat(),
     }

@@ -86,6 +86,31 @@ def gather_workload(
     )
 
 
+def build_gemm(
+    world: int,
+    algorithm: str,
+    realization: str,
+    size: tuple[int, int, int],
+    num_ctas: int,
+    *,
+    splits: int = 1,
+) -> Any:
+    """Compiles an AG-GEMM with small tiles."""
+    from benchmark.common.programs import build_program
+
+    from syncopate.kernels import GemmConfig
+
+    config = GemmConfig(block_n=128, num_ctas=num_ctas)
+    return build_program(
+        *size,
+        world_size=world,
+        realization=realization,
+        algorithm=algorithm,
+        splits=splits,
+        config=config,
+    )
+
+
 def gemm_workload(
     world: int,
     algorithm: str,
@@ -94,26 +119,12 @@ def gemm_workload(
     num_ctas: int,
     *,
     splits: int = 1,
-    **options: Any,
 ) -> Workload:
     """A compiled AG-GEMM."""
-    from benchmark.common.programs import build_program, tensor_names
-
-    from syncopate.kernels import GemmConfig
+    from benchmark.common.programs import tensor_names
 
     m, n, k = size
-    config = GemmConfig(block_m=128, block_n=128, block_k=64, num_ctas=num_ctas)
-    program = build_program(
-        m,
-        n,
-        k,
-        world_size=world,
-        realization=realization,
-        algorithm=algorithm,
-        splits=splits,
-        config=config,
-        **options,
-    )
+    program = build_gemm(world, algorithm, realization, size, num_ctas, splits=splits)
     _, weight, output = tensor_names(program)
     weights = {rank: random_matrix((n, k), 7000 + rank) for rank in range(world)}
     return Workload(
