@@ -30,12 +30,11 @@ help:
 demo: $(STAMPS)/package $(STAMPS)/torch-for-gpu
 	$(BIN)/syncopate demo
 
-test: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/torch
+test: $(STAMPS)/package $(STAMPS)/dev $(STAMPS)/torch $(STAMPS)/oldest-triton
 	$(BIN)/python tools/run_tests.py
 
 install: $(STAMPS)/package
 
-# A second package would hide the one that is built in place.
 dev: $(STAMPS)/build $(STAMPS)/dev
 	$(BIN)/python tools/build_in_place.py build/dev
 
@@ -78,6 +77,13 @@ $(STAMPS)/package: $(SOURCES) $(STAMPS)/build
 
 $(STAMPS)/dev: pyproject.toml $(STAMPS)/venv
 	$(REQUIREMENTS) dev | $(BIN)/pip install --quiet --requirement /dev/stdin
+	touch $@
+
+# The tests run with the newest Triton, and once more with this one in front.
+$(STAMPS)/oldest-triton: pyproject.toml $(STAMPS)/venv
+	rm -rf $(VENV)/oldest-triton
+	$(BIN)/pip install --quiet --no-deps --target $(VENV)/oldest-triton \
+	  "$$($(REQUIREMENTS) runtime | sed -n 's/^triton>=\([0-9.]*\)$$/triton~=\1.0/p')"
 	touch $@
 
 $(STAMPS)/torch: $(STAMPS)/venv tools/install_torch.py

@@ -6,6 +6,7 @@ Afterwards `PYTHONPATH=python` is a complete package, in which an edited Python
 file counts at once and an edited C++ file after `cmake --build BUILD_FOLDER`.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,9 @@ def link(target: Path, name: str) -> None:
 
 def main() -> None:
     """Entry point."""
+    # The environment need not be active for its cmake and ninja to be found.
+    folder = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join([folder, os.environ["PATH"]])
     build = Path(sys.argv[1]).resolve()
     if not (build / "build.ninja").exists():
         configure = ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(build)]

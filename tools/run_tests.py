@@ -1,4 +1,4 @@
-"""Runs the lit and the pytest suite and prints `N passed, N failed` last.
+"""Runs the lit and the pytest suites and prints `N passed, N failed` last.
 
 The exit code is zero if tests ran and none failed.
 """
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -48,43 +48,54 @@ def count_tests(report: Path) -> Count:
     return count
 
 
-def run_suite(name: str, command: list[str], report: Path) -> Count:
-    """Runs a suite; one that breaks down counts as a failed test."""
-    print(f"== {name}", flush=True)
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    count = count_tests(report) if report.exists() else Count()
-    if status != 0 and count.failed == 0:
-        print(f"{name} ended with exit code {status}")
-        count += Count(failed=1)
-    return count
+@dataclass(frozen=True)
+class Suite:
+    """One run of a test runner."""
+
+    name: str
+    command: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> Count:
+        """Runs the suite; one that breaks down counts as a failed test."""
+        print(f"== {self.name}", flush=True)
+        report = RESULTS / f"{self.name.replace(' ', '-')}.xml"
+        option = "--xunit-xml-output" if self.name == "lit" else "--junitxml"
+        command = [sys.executable, *self.command, f"{option}={report}"]
+        environment = {**os.environ, **self.environment}
+        status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        count = count_tests(report) if report.exists() else Count()
+        if status != 0 and count.failed == 0:
+            print(f"{self.name} ended with exit code {status}")
+            count += Count(failed=1)
+        return count
+
+
+def list_suites() -> list[Suite]:
+    """Returns what there is to run."""
+    # More workers than this gain nothing, and each may import torch.
+    jobs = f"-n{min(os.cpu_count() or 1, 8)}"
+    suites = [
+        Suite("lit", ["-c", "from lit.main import main; main()", "-v", "test"]),
+        Suite("pytest", ["-m", "pytest", jobs, "--ignore=test/gpu"]),
+        # Tests that share GPUs would wait for each other's kernels.
+        Suite("pytest on gpus", ["-m", "pytest", "test/gpu"]),
+    ]
+    oldest = Path(sys.prefix) / "oldest-triton"
+    if oldest.exists():
+        # pip installs the newest Triton; this runs the same tests with the oldest.
+        command = ["-m", "pytest", jobs, "--ignore=test/gpu", "--ignore=test/tools"]
+        suites.append(Suite("pytest with oldest triton", command, {"PYTHONPATH": str(oldest)}))
+    return suites
 
 
 def main() -> int:
     """Entry point."""
     shutil.rmtree(RESULTS, ignore_errors=True)
     RESULTS.mkdir(parents=True)
-    jobs = str(os.cpu_count() or 1)
-    lit, pytest = RESULTS / "lit.xml", RESULTS / "pytest.xml"
-    lit_main = "from lit.main import main; main()"
-    suites: list[tuple[str, list[str], Path]] = [
-        (
-            "lit",
-            [
-                sys.executable,
-                "-c",
-                lit_main,
-                "-v",
-                f"-j{jobs}",
-                f"--xunit-xml-output={lit}",
-                "test",
-            ],
-            lit,
-        ),
-        ("pytest", [sys.executable, "-m", "pytest", "-n", jobs, f"--junitxml={pytest}"], pytest),
-    ]
     total = Count()
-    for suite in suites:
-        total += run_suite(*suite)
+    for suite in list_suites():
+        total += suite.run()
     (RESULTS / "summary").write_text(f"{total}\n", encoding="utf-8")
     print(total)
     return 0 if total.passed and not total.failed else 1
