@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -10,6 +11,11 @@ from pathlib import Path
 import pytest
 
 from syncopate._tools import find_tool
+
+# Tests leave the user's own cache alone; the next run finds what this one kept.
+os.environ.setdefault(
+    "SYNCOPATE_CACHE_DIR", str(Path(__file__).parent.parent / "build" / "test-cache")
+)
 
 
 @functools.cache

@@ -28,6 +28,8 @@ def own_caches(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
         patch.setenv("SYNCOPATE_CACHE_DIR", str(tmp_path_factory.mktemp("syncopate")))
+        # What an earlier test left in memory is not in these folders.
+        _library.cache_clear()
         yield
 
 
