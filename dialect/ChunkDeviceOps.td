@@ -7,7 +7,8 @@
 //
 // Operations that stand inside a TritonGPU kernel. `context` is the kernel's
 // first argument, a pointer to the 64-bit words described in the device
-// library; its type belongs to Triton, and is opaque here.
+// library; `input` is its second, a pointer to the rank's own input, wherever
+// the caller keeps it. Their types belong to Triton, and are opaque here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,6 +29,19 @@ def Chunk_ReadTileOp : Chunk_Op<"read_tile"> {
   let results = (outs I32:$c0, I32:$c1, I32:$c2, I32:$wait_begin,
                       I32:$wait_end);
   let assemblyFormat = "$context `[` $position `]` attr-dict `:` type($context)";
+}
+
+def Chunk_InputRowsOp : Chunk_Op<"input_rows"> {
+  let summary = "the rows of a buffer that are the rank's own input";
+  let description = [{
+    The half-open range of rows, the same during all calls; empty for a rank
+    without input.
+
+    Example: `%begin, %end = chunk.input_rows %context : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context);
+  let results = (outs I32:$begin, I32:$end);
+  let assemblyFormat = "$context attr-dict `:` type($context)";
 }
 
 def Chunk_WaitOp : Chunk_Op<"wait"> {
@@ -52,9 +66,11 @@ def Chunk_RunCommandsOp : Chunk_Op<"run_commands"> {
     system scope after the last byte. The CTAs that run the role share the
     bytes of each command.
   }];
-  let arguments = (ins AnyType:$context, Chunk_RealizationAttr:$realization);
+  let arguments = (ins AnyType:$context, AnyType:$input,
+                       Chunk_RealizationAttr:$realization);
   let assemblyFormat = [{
-    $context `realize` `` $realization attr-dict `:` type($context)
+    $context `,` $input `realize` `` $realization attr-dict
+    `:` type($context) `,` type($input)
   }];
 }
 
@@ -68,10 +84,10 @@ def Chunk_RolesOp : Chunk_Op<"roles", [NoRegionArguments, NoTerminator]> {
     raises the signals that say this rank has finished the call, and advances
     the epoch.
   }];
-  let arguments = (ins AnyType:$context);
+  let arguments = (ins AnyType:$context, AnyType:$input);
   let regions = (region AnyRegion:$compute, AnyRegion:$communicate);
   let assemblyFormat = [{
-    $context attr-dict `:` type($context)
+    $context `,` $input attr-dict `:` type($context) `,` type($input)
     `compute` $compute `communicate` $communicate
   }];
 }

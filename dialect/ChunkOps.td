@@ -229,6 +229,10 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
+    `localized`, set by `chunk-localize-inputs`, says that tiles read the rank's
+    own input where the caller keeps it, so it need not be copied into the
+    buffer for them.
+
     The body holds one `chunk.footprint` per bound argument that the kernel
     reads: written by hand, or by `chunk-infer-tile-footprints`.
 
@@ -250,7 +254,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        I64Attr:$ctas,
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
-                       Variadic<Chunk_TokenType>:$dependencies);
+                       Variadic<Chunk_TokenType>:$dependencies,
+                       UnitAttr:$localized);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -301,7 +306,8 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       count`; satisfied when the flag has reached `count` times the epoch
       (count 0: when it has reached the epoch before).
     * `commands`, by `chunk-build-tables`: the transfers that this rank
-      executes, in order.
+      executes, in order, by their signals' numbers; before them, with number
+      -1, those that stage the rank's input for others.
     * `signals`: the flags to raise, `rank, signal, kind` (0: store the
       epoch, 1: store one, 2: add one).
     * `calls`: one row, the waits and signals at the start and end of a call.

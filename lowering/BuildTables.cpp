@@ -26,6 +26,9 @@ namespace {
 /// How a flag is raised.
 enum SignalKind : int64_t { StoreEpoch = 0, StoreOne = 1 };
 
+/// What stands for a transfer in the command that stages a rank's input.
+constexpr int64_t kStaging = -1;
+
 constexpr StringRef kWaitColumns[] = {"signal", "count"};
 constexpr StringRef kSignalColumns[] = {"rank", "signal", "kind"};
 constexpr StringRef kCommandColumns[] = {
@@ -64,12 +67,10 @@ SmallVector<int64_t> getByteStrides(BufferType type) {
 
 /// Merges dimensions that are contiguous on both sides into rows, the next one
 /// into a stride, and enumerates the rest.
-RowPlan planRows(TransferOpInterface transfer) {
-  BufferType src = transfer.getSrc().getType();
-  BufferType dst = transfer.getDst().getType();
+RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
+                 ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> srcStrides = getByteStrides(src);
   SmallVector<int64_t> dstStrides = getByteStrides(dst);
-  ArrayRef<int64_t> sizes = transfer.getSizes();
   size_t dim = sizes.size() - 1;
   RowPlan plan;
   plan.rowBytes = sizes[dim] * src.getElementBytes();
@@ -78,8 +79,8 @@ RowPlan planRows(TransferOpInterface transfer) {
     plan.rowBytes *= sizes[--dim];
   Rows from{0, plan.rowBytes}, to{0, plan.rowBytes};
   for (size_t i = 0; i < sizes.size(); ++i) {
-    from.offset += transfer.getSrcOffsets()[i] * srcStrides[i];
-    to.offset += transfer.getDstOffsets()[i] * dstStrides[i];
+    from.offset += srcOffsets[i] * srcStrides[i];
+    to.offset += dstOffsets[i] * dstStrides[i];
   }
   if (dim > 0) {
     --dim;
@@ -179,6 +180,7 @@ public:
         waits(schedule.getWaits()->getValues()) {}
 
   void write() {
+    writeStaging();
     for (unsigned id = 0; id < graph.size(); ++id)
       if (graph.getTransfer(id).getExecutor() == rank)
         writeCommand(id);
@@ -201,28 +203,85 @@ private:
     llvm::append_range(signals, std::array<int64_t, 3>{to, signal, kind});
   }
 
+  /// Rows of the wait and signal tables that belong to one transfer.
+  struct Protocols {
+    int64_t waitBegin, waitEnd, signalBegin, signalEnd;
+  };
+
   void writeCommand(unsigned id) {
     TransferOpInterface transfer = graph.getTransfer(id);
     Realization realization = *transfer.getRealization();
-    int64_t waitBegin = numWaits();
+    Protocols rows;
+    rows.waitBegin = numWaits();
     addCommandWaits(id, isEngine(realization));
-    int64_t signalBegin = numSignals();
+    rows.waitEnd = numWaits();
+    rows.signalBegin = numSignals();
     addCommandSignals(id);
-    RowPlan rows = planRows(transfer);
-    for (size_t i = 0; i < rows.starts.size(); ++i) {
-      auto [from, to] = rows.starts[i];
-      // Only the first part waits, and only the last one signals.
-      bool isFirst = i == 0, isLast = i + 1 == rows.starts.size();
+    rows.signalEnd = numSignals();
+    appendCommands(id, graph.getSrcPlace(id), transfer.getSrcOffsets(),
+                   graph.getDstPlace(id), transfer.getDstOffsets(),
+                   transfer.getSizes(), realization, rows);
+  }
+
+  /// Appends one command for each slice of a region that is rows with a stride.
+  void appendCommands(int64_t id, Place src, ArrayRef<int64_t> srcOffsets,
+                      Place dst, ArrayRef<int64_t> dstOffsets,
+                      ArrayRef<int64_t> sizes, Realization realization,
+                      const Protocols &rows) {
+    RowPlan plan = planRows(cast<BufferType>(src.second.getType()), srcOffsets,
+                            cast<BufferType>(dst.second.getType()), dstOffsets,
+                            sizes);
+    for (size_t i = 0; i < plan.starts.size(); ++i) {
+      auto [from, to] = plan.starts[i];
+      // Only the first slice waits, and only the last one signals.
+      bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
       llvm::append_range(
           commands,
           std::array<int64_t, 16>{
-              id, transfer.getSrcRank(),
-              graph.getBufferIndex(transfer.getSrc()), from.offset,
-              transfer.getDstRank(), graph.getBufferIndex(transfer.getDst()),
-              to.offset, rows.count, rows.rowBytes, from.stride, to.stride,
-              waitBegin, isFirst ? numWaits() : waitBegin, signalBegin,
-              isLast ? numSignals() : signalBegin,
+              id, src.first, graph.getBufferIndex(src.second), from.offset,
+              dst.first, graph.getBufferIndex(dst.second), to.offset,
+              plan.count, plan.rowBytes, from.stride, to.stride,
+              rows.waitBegin, isFirst ? rows.waitEnd : rows.waitBegin,
+              rows.signalBegin, isLast ? rows.signalEnd : rows.signalBegin,
               static_cast<int64_t>(realization)});
+    }
+  }
+
+  /// If other ranks' communication roles read this rank's input, this rank's
+  /// role first brings it into the buffer, from where the caller keeps it. The
+  /// command copies a place onto itself; whoever issues it knows the source.
+  void writeStaging() {
+    std::set<int64_t> readers;
+    protocol.forEachReader(rank, [&](Queue queue) {
+      if (!isEngine(queue.second))
+        readers.insert(queue.first);
+    });
+    if (readers.empty())
+      return;
+    SmallVector<std::pair<Place, Box>> inputs;
+    for (BufferOp buffer : graph.getPlan().getBuffers()) {
+      Place place{rank, buffer.getResult()};
+      for (const Box &box : graph.getInputs(place))
+        inputs.emplace_back(place, box);
+    }
+    Protocols rows;
+    rows.waitBegin = numWaits();
+    for (int64_t reader : readers)
+      addWait(layout.done(reader), 0);
+    rows.waitEnd = numWaits();
+    rows.signalBegin = numSignals();
+    for (int64_t reader : readers)
+      addSignal(reader, layout.ready(rank), StoreEpoch);
+    rows.signalEnd = numSignals();
+    for (auto [index, input] : llvm::enumerate(inputs)) {
+      Protocols part = rows;
+      if (index > 0)
+        part.waitEnd = part.waitBegin;
+      if (index + 1 < inputs.size())
+        part.signalEnd = part.signalBegin;
+      auto &[place, box] = input;
+      appendCommands(kStaging, place, box.offsets, place, box.offsets,
+                     box.sizes, Realization::LdstColocated, part);
     }
   }
 
@@ -259,13 +318,12 @@ private:
 
   void writeCalls() {
     int64_t openBegin = numSignals();
-    int64_t stageBegin = numWaits();
+    int64_t guardBegin = numWaits();
     std::set<int64_t> readers;
     protocol.forEachReader(rank, [&](Queue queue) {
-      bool engine = isEngine(queue.second);
-      addSignal(queue.first,
-                engine ? layout.readyTwin(rank) : layout.ready(rank),
-                engine ? StoreOne : StoreEpoch);
+      // Communication roles hear of it from the staging command.
+      if (isEngine(queue.second))
+        addSignal(queue.first, layout.readyTwin(rank), StoreOne);
       readers.insert(queue.first);
     });
     // Before the input is replaced, all that read it must have ended.
@@ -292,7 +350,7 @@ private:
     for (auto [to, engine] : listeners)
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
-    calls = {openBegin,      closeBegin,       stageBegin, closeWaitBegin,
+    calls = {openBegin,      closeBegin,       guardBegin, closeWaitBegin,
              closeWaitBegin, numWaits(),       closeBegin, numSignals()};
   }
 

@@ -92,7 +92,7 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, WaitOp, RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -113,6 +113,7 @@ private:
   static StringRef getFunctionName(Operation *op) {
     return TypeSwitch<Operation *, StringRef>(op)
         .Case([](ReadTileOp) { return "read_tile"; })
+        .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](RunCommandsOp) { return "run_commands_ldst"; })
         .Case([](RolesOp roles) {
@@ -158,7 +159,8 @@ private:
   }
 
   /// Puts the operations of `body` in the place of the marker. What the marker
-  /// takes stands for the context there.
+  /// takes, if anything, stands for the operands of the roles there: a role
+  /// may be isolated from above.
   static LogicalResult moveInto(RolesOp roles, ArrayRef<Operation *> cloned,
                                 StringRef marker, Region &body) {
     auto place = findOnlyMarker(roles, cloned, marker);
@@ -167,10 +169,11 @@ private:
     if (body.empty() || !body.hasOneBlock())
       return roles.emitOpError("expects roles of one block");
     Operation *at = *place;
-    if (at->getNumOperands() == 1)
+    for (auto [outer, captured] :
+         llvm::zip(roles->getOperands(), at->getOperands()))
       for (Operation &op : body.front())
         op.walk([&](Operation *inner) {
-          inner->replaceUsesOfWith(roles.getContext(), at->getOperand(0));
+          inner->replaceUsesOfWith(outer, captured);
         });
     at->getBlock()->getOperations().splice(at->getIterator(),
                                            body.front().getOperations());

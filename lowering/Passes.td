@@ -47,6 +47,25 @@ def BuildTablesPass
   }];
 }
 
+def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
+  let summary = "Let tiles read the rank's own input where the caller keeps it";
+  let description = [{
+    Why: copying the input into the symmetric buffer first costs the time of a
+    copy at every call, and only other ranks need it there.
+
+    For a bound argument `x`, a descriptor, of which the kernel has a companion
+    `sy_input_x` that describes the rank's own input, every bulk load of `x`
+    chooses between the two by its row: rows of the input come from the
+    companion, at rows counted from the begin of the input.
+
+    Requires: footprints. Ensures: `localized` on the kernel, if it was done; it
+    is not where a tile reads input rows together with others, or where a use of
+    the descriptor is not understood.
+    Example: test/lowering/localize-inputs.mlir.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let summary = "Put the device operations into the kernel";
   let description = [{

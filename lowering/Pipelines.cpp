@@ -49,6 +49,7 @@ void buildPlanPipeline(OpPassManager &manager,
 }
 
 void buildKernelPipeline(OpPassManager &manager) {
+  manager.addPass(createLocalizeInputsPass());
   manager.addPass(createSpliceKernelPass());
   manager.addPass(createConvertChunkToTritonGPUPass());
 }

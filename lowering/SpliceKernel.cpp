@@ -41,9 +41,12 @@ private:
              << "expects a function of this name in a module @"
              << kTTGIRModule;
     Region &body = function->getRegion(0);
-    if (!body.hasOneBlock() || body.getNumArguments() == 0)
-      return kernel.emitOpError(
-          "expects a kernel of one block whose first argument is the context");
+    Value input = findArgument(function, kInputArgument);
+    if (!body.hasOneBlock() || !input)
+      return kernel.emitOpError()
+             << "expects a kernel of one block whose arguments are the "
+                "context, '"
+             << kInputArgument << "', and its own";
     Value context = body.getArgument(0);
     SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
     if (markers.empty())
@@ -51,7 +54,7 @@ private:
     for (Operation *marker : markers)
       if (failed(replaceMarker(kernel, marker, context)))
         return failure();
-    wrapBody(kernel, body.front(), context);
+    wrapBody(kernel, body.front(), context, input);
     return success();
   }
 
@@ -84,9 +87,10 @@ private:
   }
 
   /// Moves all but the return into the compute role.
-  static void wrapBody(KernelOp kernel, Block &block, Value context) {
+  static void wrapBody(KernelOp kernel, Block &block, Value context,
+                       Value input) {
     OpBuilder builder(&block.back());
-    auto roles = RolesOp::create(builder, kernel.getLoc(), context);
+    auto roles = RolesOp::create(builder, kernel.getLoc(), context, input);
     Block *compute = builder.createBlock(&roles.getCompute());
     compute->getOperations().splice(compute->end(), block.getOperations(),
                                     block.begin(), roles->getIterator());
@@ -98,7 +102,7 @@ private:
     if (!colocated)
       return;
     builder.createBlock(&roles.getCommunicate());
-    RunCommandsOp::create(builder, kernel.getLoc(), context,
+    RunCommandsOp::create(builder, kernel.getLoc(), context, input,
                           Realization::LdstColocated);
   }
 };

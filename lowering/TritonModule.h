@@ -28,6 +28,12 @@ inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
 inline constexpr llvm::StringLiteral kCommunicateMarker =
     "// syncopate.communicate";
 
+/// Names of the arguments that a wrapper adds to a kernel: a pointer to the
+/// rank's input, and, with the name of a descriptor argument behind it, a
+/// descriptor of that input.
+inline constexpr llvm::StringLiteral kInputArgument = "sy_input";
+inline constexpr llvm::StringLiteral kInputDescriptorPrefix = "sy_input_";
+
 /// The module called `name` directly inside `module`, or null.
 mlir::ModuleOp findModule(mlir::ModuleOp module, llvm::StringRef name);
 

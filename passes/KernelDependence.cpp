@@ -106,6 +106,8 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
         SmallVector<Box> missing{region};
         for (const Box &input : graph.getInputs({rank, buffer}))
           subtract(missing, input);
+        mixed |= !missing.empty() &&
+                 !(missing.size() == 1 && missing.front() == region);
         graph.getWriters({rank, buffer})
             .forEachOverlap(region, [&](unsigned id) {
               if (!isAncestor.test(id))

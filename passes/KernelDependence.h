@@ -21,6 +21,9 @@ public:
   KernelDependence(PlanGraph &graph, chunk::KernelOp kernel, int64_t rank);
 
   bool isValid() const { return valid; }
+  /// True if some tile reads, by one footprint, an input of the rank together
+  /// with something else.
+  bool hasMixedReads() const { return mixed; }
   /// Transfers that tile `tile` (row-major in the grid) reads from, ascending.
   llvm::ArrayRef<unsigned> getTransfers(int64_t tile) {
     return sets[setOf[tile]];
@@ -31,6 +34,7 @@ public:
 
 private:
   bool valid = true;
+  bool mixed = false;
   /// Distinct sets of transfers, and the one of each tile.
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;
   llvm::SmallVector<unsigned> setOf;

@@ -131,6 +131,7 @@ def freeze(program: Any) -> ProgramData:
         signal_layout=program.signal_layout,
         tables=tuple(dict(program.rank_tables(rank)) for rank in range(program.world_size)),
         timeout_ns=program.timeout_ns,
+        localized=program.localized,
     )
 
 
@@ -147,45 +148,20 @@ def _compile(
     timeout: float,
 ) -> Any:
     import syncopate
+    from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
 
     plan = syncopate.Plan("ag_gemm", mesh=[world_size])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a, axis=0)
-    b = syncopate.Tensor("b", (n, k), dtype)
-    c = syncopate.Tensor("c", (m, n), dtype, output=True)
-    footprints = []
-    scalars = {"M": m, "N": n, "K": k, **config.constexprs()}
-    if tma_can_address(n, k):
-        kernel = gemm
-        bind = {
-            "a_desc": syncopate.Descriptor(a, (config.block_m, config.block_k)),
-            "b_desc": syncopate.Descriptor(b, (config.block_n, config.block_k)),
-            "c_desc": syncopate.Descriptor(c, (config.block_m, config.block_n)),
-            **scalars,
-        }
-    else:
-        kernel = gemm_pointers
-        pointers = {
-            f"{name}_ptr": syncopate.Pointer(what) for name, what in (("a", a), ("b", b), ("c", c))
-        }
-        bind = {**pointers, "stride_a": k, "stride_b": k, "stride_c": n, **scalars}
-        footprints = [
-            syncopate.Footprint(
-                "a_ptr", lambda tile_m, _: (tile_m * config.block_m, 0), (config.block_m, k)
-            )
-        ]
+    bind = bind_gemm if tma_can_address(n, k) else bind_gemm_pointers
     return syncopate.compile(
-        kernel,
+        gemm if bind is bind_gemm else gemm_pointers,
         plan,
-        bind=bind,
-        tiles=config.tiles(m, n),
-        ctas=config.num_ctas,
+        **bind(a, n, config),
         strategy=syncopate.Strategy(
             algorithm=algorithm, realization=realization, splits=splits, group=config.group_m
         ),
         target="sm_90",
-        footprints=footprints,
-        options=config.options(),
         timeout=timeout,
     )
 

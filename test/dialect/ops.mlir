@@ -35,16 +35,18 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, 
 
 // CHECK-LABEL: "tt.func"
 "tt.func"() ({
-^bb0(%context: !tt.ptr<i64>, %t: i32):
-  // CHECK: chunk.roles %[[CTX:.+]] : !tt.ptr<i64> compute {
-  chunk.roles %context : !tt.ptr<i64> compute {
+^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>, %t: i32):
+  // CHECK: chunk.roles %[[CTX:.+]], %[[INPUT:.+]] : !tt.ptr<i64>, !tt.ptr<i8> compute {
+  chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i8> compute {
+    // CHECK: chunk.input_rows %[[CTX]] : !tt.ptr<i64>
+    %first, %last = chunk.input_rows %context : !tt.ptr<i64>
     // CHECK: %{{.+}}, %{{.+}}, %{{.+}}, %[[BEGIN:.+]], %[[END:.+]] = chunk.read_tile %[[CTX]][%{{.+}}] : !tt.ptr<i64>
     %c0, %c1, %c2, %begin, %end = chunk.read_tile %context[%t] : !tt.ptr<i64>
     // CHECK: chunk.wait %[[CTX]][%[[BEGIN]] to %[[END]]] : !tt.ptr<i64>
     chunk.wait %context[%begin to %end] : !tt.ptr<i64>
   } communicate {
-    // CHECK: chunk.run_commands %[[CTX]] realize ldst_colocated : !tt.ptr<i64>
-    chunk.run_commands %context realize ldst_colocated : !tt.ptr<i64>
+    // CHECK: chunk.run_commands %[[CTX]], %[[INPUT]] realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
+    chunk.run_commands %context, %input realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
   }
   "tt.return"() : () -> ()
 }) : () -> ()

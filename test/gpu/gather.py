@@ -46,7 +46,7 @@ def gather(
 ):
     """Communicates first and copies a to out afterwards, so every CTA has one role at a time."""
     open_call(context)
-    run_commands_ldst(context, UNIT, UNITS_PER_BLOCK)
+    run_commands_ldst(context, a, UNIT, UNITS_PER_BLOCK)
     for t in range(tl.program_id(0), num_tiles, tl.num_programs(0)):
         m, n, _, wait_begin, wait_end = read_tile(context, t)
         wait_signals(context, wait_begin, wait_end, WHERE_TILE, False)

@@ -31,12 +31,13 @@ chunk.plan @gather mesh [3] {
 // ENGINE-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [0, 4, 0], [0, 22, 1], [2, 22, 1]>
 // ENGINE-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [23, 1], [21, 1], [24, 1]>
 
-// A get waits until its source is in place; whoever replaces it waits for those that get it.
+// A get waits until its source is in place. The source's rank first stages its input, when those that got the one
+// before are through, and tells them.
 // PULL: rank 1
-// PULL-SAME: calls = {{.*}} : [2, 4, 4, 6, 6, 6, 4, 6]>
-// PULL-SAME: commands = {{.*}} : [1, 2, 0, 64, 1, 0, 64, 1, 32, 32, 32, 2, 3, 0, 1, 4], [4, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 3, 4, 1, 2, 4]>
-// PULL-SAME: signals = #chunk.table<rank, signal, kind : [1, 1, 0], [1, 4, 0], [0, 13, 0], [2, 13, 0], [0, 19, 0], [2, 19, 0]>
-// PULL-SAME: waits = #chunk.table<signal, count : [1, 1], [4, 1], [14, 1], [12, 1], [18, 0], [20, 0]>
+// PULL-SAME: calls = {{.*}} : [4, 4, 6, 8, 8, 8, 4, 6]>
+// PULL-SAME: commands = {{.*}} : [-1, 1, 0, 32, 1, 0, 32, 1, 32, 32, 32, 2, 4, 0, 2, 4], [1, 2, 0, 64, 1, 0, 64, 1, 32, 32, 32, 4, 5, 2, 3, 4], [4, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 5, 6, 3, 4, 4]>
+// PULL-SAME: signals = #chunk.table<rank, signal, kind : [0, 13, 0], [2, 13, 0], [1, 1, 0], [1, 4, 0], [0, 19, 0], [2, 19, 0]>
+// PULL-SAME: waits = #chunk.table<signal, count : [1, 1], [4, 1], [18, 0], [20, 0], [14, 1], [12, 1], [18, 0], [20, 0]>
 
 // A stream passes on what another rank has put: it waits for the twin of that transfer's flag.
 // RING: rank 1
@@ -46,9 +47,9 @@ chunk.plan @gather mesh [3] {
 
 // What a rank gets is got from it in turn, so it waits for that reader before it overwrites the place.
 // RINGPULL: rank 1
-// RINGPULL-SAME: commands = {{.*}} : [0, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 2, 4, 0, 2, 4], [3, 0, 0, 64, 1, 0, 64, 1, 32, 32, 32, 4, 5, 2, 3, 4]>
-// RINGPULL-SAME: signals = #chunk.table<rank, signal, kind : [1, 0, 0], [2, 0, 0], [1, 3, 0], [2, 13, 0], [0, 19, 0]>
-// RINGPULL-SAME: waits = #chunk.table<signal, count : [0, 1], [3, 1], [20, 0], [12, 1], [2, 1], [20, 0]>
+// RINGPULL-SAME: commands = {{.*}} : [-1, 1, 0, 32, 1, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4], [0, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 3, 5, 1, 3, 4], [3, 0, 0, 64, 1, 0, 64, 1, 32, 32, 32, 5, 6, 3, 4, 4]>
+// RINGPULL-SAME: signals = #chunk.table<rank, signal, kind : [2, 13, 0], [1, 0, 0], [2, 0, 0], [1, 3, 0], [0, 19, 0]>
+// RINGPULL-SAME: waits = #chunk.table<signal, count : [0, 1], [3, 1], [20, 0], [20, 0], [12, 1], [2, 1], [20, 0]>
 
 // Regions that are no single run of bytes: rows with a stride, and one command per slice beyond that, of which the
 // first waits and the last signals.

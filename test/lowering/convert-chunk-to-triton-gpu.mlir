@@ -1,15 +1,15 @@
 // RUN: syncopate-opt %s --convert-chunk-to-triton-gpu -split-input-file -verify-diagnostics | FileCheck %s
 
 // CHECK-LABEL: module @ttgir
-// CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[T:.+]]: i32):
+// CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[INPUT:.+]]: !tt.ptr<i8>, %[[T:.+]]: i32):
 // CHECK-NEXT: "tt.open"(%[[CTX]])
-// CHECK-NEXT: "ttg.warp_specialize"(%[[CTX]]) <{partitionNumWarps = array<i32: 4>}> ({
+// CHECK-NEXT: "ttg.warp_specialize"(%[[CTX]], %[[INPUT]]) <{partitionNumWarps = array<i32: 4>}> ({
 // CHECK-NEXT: "tt.read"(%[[CTX]], %[[T]])
 // CHECK-NEXT: "tt.use"(%{{.+}}#0)
 // CHECK-NEXT: "ttg.warp_yield"
 // CHECK: "ttg.warp_specialize.partitions"() ({
-// CHECK-NEXT: ^bb0(%[[CAPTURED:.+]]: !tt.ptr<i64>):
-// CHECK-NEXT: "tt.copy"(%[[CAPTURED]])
+// CHECK-NEXT: ^bb0(%[[CAPTURED:.+]]: !tt.ptr<i64>, %[[SOURCE:.+]]: !tt.ptr<i8>):
+// CHECK-NEXT: "tt.copy"(%[[CAPTURED]], %[[SOURCE]])
 // CHECK-NEXT: "ttg.warp_return"
 // CHECK: "tt.close"(%[[CTX]])
 // CHECK-NEXT: "tt.return"
@@ -18,12 +18,12 @@
 // CHECK: // -----
 module @ttgir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
-  ^bb0(%context: !tt.ptr<i64>, %t: i32):
-    chunk.roles %context : !tt.ptr<i64> compute {
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>, %t: i32):
+    chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i8> compute {
       %c0, %c1, %c2, %b, %e = chunk.read_tile %context[%t] : !tt.ptr<i64>
       "tt.use"(%c0) : (i32) -> ()
     } communicate {
-      chunk.run_commands %context realize ldst_colocated : !tt.ptr<i64>
+      chunk.run_commands %context, %input realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
     }
     "tt.return"() : () -> ()
   }) : () -> ()
@@ -39,25 +39,25 @@ module @device {
   }
   module @run_commands_ldst {
     "tt.func"() <{sym_name = "entry"}> ({
-    ^bb0(%ctx: !tt.ptr<i64>):
-      "tt.copy"(%ctx) : (!tt.ptr<i64>) -> ()
+    ^bb0(%ctx: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+      "tt.copy"(%ctx, %input) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
       "tt.return"() : () -> ()
     }) : () -> ()
   }
   module @roles_colocated {
     "tt.func"() <{sym_name = "entry"}> ({
-    ^bb0(%ctx: !tt.ptr<i64>):
+    ^bb0(%ctx: !tt.ptr<i64>, %input: !tt.ptr<i8>):
       "tt.open"(%ctx) : (!tt.ptr<i64>) -> ()
-      "ttg.warp_specialize"(%ctx) <{partitionNumWarps = array<i32: 4>}> ({
+      "ttg.warp_specialize"(%ctx, %input) <{partitionNumWarps = array<i32: 4>}> ({
         %d = "tt.elementwise_inline_asm"() <{asm_string = "// syncopate.compute\0Amov.b32 $0, 0;"}> : () -> i32
         "ttg.warp_yield"() : () -> ()
       }, {
         "ttg.warp_specialize.partitions"() ({
-        ^bb0(%captured: !tt.ptr<i64>):
-          %d = "tt.elementwise_inline_asm"(%captured) <{asm_string = "// syncopate.communicate\0Amov.b32 $0, 0;"}> : (!tt.ptr<i64>) -> i32
+        ^bb0(%captured: !tt.ptr<i64>, %source: !tt.ptr<i8>):
+          %d = "tt.elementwise_inline_asm"(%captured, %source) <{asm_string = "// syncopate.communicate\0Amov.b32 $0, 0;"}> : (!tt.ptr<i64>, !tt.ptr<i8>) -> i32
           "ttg.warp_return"() : () -> ()
         }) : () -> ()
-      }) : (!tt.ptr<i64>) -> ()
+      }) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
       "tt.close"(%ctx) : (!tt.ptr<i64>) -> ()
       "tt.return"() : () -> ()
     }) : () -> ()

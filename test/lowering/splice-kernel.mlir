@@ -3,8 +3,8 @@
 // Every clone of the marker is replaced, wherever the pipeliner has put it; the ordinal stays what it was.
 // CHECK-LABEL: module @ttgir
 // CHECK: "tt.func"
-// CHECK-NEXT: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[TILES:.+]]: i32):
-// CHECK-NEXT: chunk.roles %[[CTX]] : !tt.ptr<i64> compute {
+// CHECK-NEXT: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[INPUT:.+]]: !tt.ptr<i8>, %[[TILES:.+]]: i32):
+// CHECK-NEXT: chunk.roles %[[CTX]], %[[INPUT]] : !tt.ptr<i64>, !tt.ptr<i8> compute {
 // CHECK: %[[C0:.+]], %[[C1:.+]], %{{.+}}, %[[B:.+]], %[[E:.+]] = chunk.read_tile %[[CTX]][%[[T:.+]]] : !tt.ptr<i64>
 // CHECK-NEXT: chunk.wait %[[CTX]][%[[B]] to %[[E]]] : !tt.ptr<i64>
 // CHECK-NEXT: "tt.use"(%[[C0]], %[[C1]], %[[TILES]])
@@ -12,7 +12,7 @@
 // CHECK: chunk.read_tile
 // CHECK-NOT: syncopate.tile
 // CHECK: } communicate {
-// CHECK-NEXT: chunk.run_commands %[[CTX]] realize ldst_colocated : !tt.ptr<i64>
+// CHECK-NEXT: chunk.run_commands %[[CTX]], %[[INPUT]] realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
 // CHECK-NEXT: }
 // CHECK-NEXT: "tt.return"
 chunk.plan @colocated mesh [2] {
@@ -23,7 +23,7 @@ chunk.plan @colocated mesh [2] {
 }
 module @ttgir attributes {"ttg.num-warps" = 4 : i32} {
   "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
-  ^bb0(%context: !tt.ptr<i64>, %tiles: i32):
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %tiles: i32):
     %c0 = arith.constant 0 : i32
     %c1 = arith.constant 1 : i32
     %m, %n, %i = "tt.elementwise_inline_asm"(%c0, %c1, %tiles, %c0) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32, i32) -> (i32, i32, i32)
@@ -47,7 +47,7 @@ chunk.plan @engine mesh [2] {
 }
 module @ttgir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
-  ^bb0(%context: !tt.ptr<i64>, %t: i32):
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %t: i32):
     %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
     "tt.return"() : () -> ()
   }) : () -> ()
@@ -66,7 +66,7 @@ chunk.plan @no_marker mesh [2] {
 }
 module @ttgir {
   "tt.func"() <{function_type = (!tt.ptr<i64>) -> (), sym_name = "k"}> ({
-  ^bb0(%context: !tt.ptr<i64>):
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input")):
     // Another marker than a tile's.
     "tt.elementwise_inline_asm"() <{asm_string = "// syncopate.tiles"}> : () -> ()
     "tt.return"() : () -> ()
@@ -75,7 +75,7 @@ module @ttgir {
 
 // -----
 chunk.plan @no_context mesh [2] {
-  // expected-error @+1 {{expects a kernel of one block whose first argument is the context}}
+  // expected-error @+1 {{expects a kernel of one block whose arguments are the context, 'sy_input', and its own}}
   chunk.kernel @k tiles [3] ctas 2 args() {}
 }
 module @ttgir {

@@ -22,7 +22,7 @@ COLUMNS = {
     ),
     "signals": "rank signal kind",
     "calls": (
-        "open_begin open_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
+        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
     ),
 }
 
@@ -113,6 +113,7 @@ def all_gather(
         closing = [(p, done + rank, 0) for p in peers] + [(p, done_twin + rank, 1) for p in peers]
         call = (
             *span(signals, opening if algorithm == "pull" else []),
+            *span(waits, [(done + p, 0) for p in peers] if algorithm == "pull" else []),
             *span(waits, [(engine_done, 1)] if engine else []),
             *span(signals, closing if algorithm != "pull" else closing[: world - 1]),
         )

@@ -23,7 +23,6 @@ from syncopate.runtime.linking import (
     initial_state,
     layout_tables,
     link_rank,
-    readers,
 )
 from syncopate.runtime.memory_plan import plan_memory, resolve
 
@@ -45,9 +44,9 @@ def make(world=3, algorithm="push", realization=LDST, **options):
     )
 
 
-def link(program, rank, guards=()):
+def link(program, rank):
     addresses = resolve(plan_memory(program), [(r + 1) << 32 for r in range(program.world_size)])
-    return addresses, link_rank(program, rank, addresses, OWN, guards)
+    return addresses, link_rank(program, rank, addresses, OWN)
 
 
 def part(upload, offset, dtype, rows, words):
@@ -63,7 +62,7 @@ def part(upload, offset, dtype, rows, words):
 def test_context_points_at_the_parts():
     program = make()
     addresses, upload = link(program, 1)
-    where = layout_tables(program.rank_tables(1), 0)
+    where = layout_tables(program.rank_tables(1))
     context = part(upload, 0, np.int64, 1, layout.CONTEXT_WORDS)[0]
     assert context[ContextWord.STATE] == OWN.state
     assert context[ContextWord.FLAGS] == addresses.flags[1]
@@ -87,7 +86,7 @@ def test_tiles_waits_and_signals_are_copied():
     program = make()
     addresses, upload = link(program, 2)
     tables = program.rank_tables(2)
-    where = layout_tables(tables, 0)
+    where = layout_tables(tables)
     tiles = part(upload, where.tiles, np.int32, len(tables["tiles"].values), layout.TILE_WORDS)
     assert (tiles[:, :5] == tables["tiles"].values).all() and not tiles[:, 5:].any()
     waits = part(upload, where.waits, np.int32, len(tables["waits"].values), layout.WAIT_WORDS)
@@ -101,7 +100,7 @@ def test_tiles_waits_and_signals_are_copied():
 def test_commands_hold_absolute_addresses():
     program = make(algorithm="pull")
     addresses, upload = link(program, 0)
-    where = layout_tables(program.rank_tables(0), 0)
+    where = layout_tables(program.rank_tables(0))
     commands = part(upload, where.commands, np.int64, where.num_commands, layout.COMMAND_WORDS)
     for row, command in zip(program.rank_tables(0)["commands"].rows(), commands, strict=True):
         assert command[0] == addresses.buffers[row["src_rank"]][0] + row["src_offset"]
@@ -112,28 +111,13 @@ def test_commands_hold_absolute_addresses():
 
 def test_engine_commands_are_left_to_the_host():
     program = make(realization=ENGINE)
-    where = layout_tables(program.rank_tables(0), 0)
+    where = layout_tables(program.rank_tables(0))
     assert where.num_commands == 0
     assert len(initial_state(where.num_commands)) == layout.STATE_COMMANDS
 
 
-def test_guards_are_appended_to_the_waits():
-    program = make(algorithm="pull")
-    guards = readers(program, 0)
-    assert guards == [1, 2]
-    assert readers(make(algorithm="push"), 0) == []
-    tables = program.rank_tables(0)
-    where = layout_tables(tables, len(guards))
-    first = len(tables["waits"].values)
-    assert where.guard == (first, first + 2)
-    _, upload = link(program, 0, guards)
-    waits = part(upload, where.waits, np.int32, where.guard[1], layout.WAIT_WORDS)
-    done = program.signal_layout.done
-    assert waits[first:].tolist() == [[done + 1, 0], [done + 2, 0]]
-
-
 def test_parts_are_aligned_and_disjoint():
-    where = layout_tables(make(4).rank_tables(0), 3)
+    where = layout_tables(make(4).rank_tables(0))
     offsets = [where.tiles, where.waits, where.signals, where.commands, where.nbytes]
     assert offsets == sorted(offsets)
     assert all(offset % layout.ALIGNMENT == 0 for offset in offsets)

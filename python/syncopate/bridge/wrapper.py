@@ -6,6 +6,7 @@ inlines.
 """
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,12 +32,17 @@ def _write(source: str, name: str) -> Path:
     return path
 
 
-def make_wrapper(kernel: JITFunction[Any], name: str) -> JITFunction[Any]:
-    """Returns a ``@triton.jit`` function that takes ``sy_context`` and then what ``kernel`` takes, and calls it.
+def make_wrapper(
+    kernel: JITFunction[Any], name: str, extra: Sequence[str] = ()
+) -> JITFunction[Any]:
+    """Returns a ``@triton.jit`` function that takes ``sy_context``, ``extra`` and then what ``kernel`` takes.
+
+    It calls the kernel with what that takes; the others are for code that is added later.
 
     Args:
         kernel: A plain ``@triton.jit`` function, from any module.
         name: Name of the wrapper and so of the compiled function, a Python identifier.
+        extra: Names of further parameters.
 
     Raises:
         TypeError: ``kernel`` is no ``@triton.jit`` function (an autotuner wraps one: pass its ``fn``).
@@ -48,10 +54,12 @@ def make_wrapper(kernel: JITFunction[Any], name: str) -> JITFunction[Any]:
         )
     if not name.isidentifier():
         raise ValueError(f"name must be a Python identifier, but got {name!r}")
-    if CONTEXT_ARGUMENT in kernel.arg_names:
-        raise ValueError(
-            f"parameter {CONTEXT_ARGUMENT!r} of {kernel.__name__} collides with the context argument; rename it"
-        )
+    added = [CONTEXT_ARGUMENT, *extra]
+    for taken in added:
+        if taken in kernel.arg_names:
+            raise ValueError(
+                f"parameter {taken!r} of {kernel.__name__} collides with an argument that is added; rename it"
+            )
     parameters = [f"{p.name}: tl.constexpr" if p.is_constexpr else p.name for p in kernel.params]
     source = "\n".join(
         [
@@ -62,7 +70,7 @@ def make_wrapper(kernel: JITFunction[Any], name: str) -> JITFunction[Any]:
             "",
             "",
             "@triton.jit",
-            f"def {name}({', '.join([CONTEXT_ARGUMENT, *parameters])}):",
+            f"def {name}({', '.join([*added, *parameters])}):",
             f"    sy_kernel({', '.join(kernel.arg_names)})",
             "",
         ]

@@ -21,12 +21,24 @@ from syncopate.compiler.cache import Cache, hash_of
 from syncopate.compiler.module import KernelBinding, assemble, find_plan, take_kernel, to_text
 from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
-from syncopate.compiler.tables import copy_unit, read_buffers, read_signal_layout, read_tables
+from syncopate.compiler.tables import (
+    copy_unit,
+    read_buffers,
+    read_signal_layout,
+    read_tables,
+)
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
+from syncopate.mlir import ir
+from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan import Plan
-from syncopate.runtime.interface import DescriptorLayout, KernelImage
+from syncopate.runtime.interface import (
+    INPUT_DESCRIPTOR,
+    INPUT_POINTER,
+    DescriptorLayout,
+    KernelImage,
+)
 
 __all__ = ["compile"]
 
@@ -88,7 +100,8 @@ def compile(
                 f"bind: parameter {name!r} is bound to buffer {buffer.name!r} of another plan"
             )
     name = f"{kernel.__name__}_fused"
-    spec = _make_spec(kernel, name, binding, target, options or {})
+    companion = _companion(binding)
+    spec = _make_spec(kernel, name, binding, companion, target, options or {})
     captured = _capture(kernel, spec)
     kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints))
 
@@ -121,6 +134,7 @@ def compile(
         image=image,
         num_ctas=ctas,
         tiles=tuple(tiles),
+        localized=_localized_buffer(lowered, binding, companion),
         signal_layout=read_signal_layout(lowered),
         tables=read_tables(lowered, plan.world_size),
         ir=stages | texts,
@@ -132,19 +146,40 @@ def _make_spec(
     kernel: JITFunction[Any],
     name: str,
     binding: Binding,
+    companion: Mapping[str, str],
     target: Target,
     options: Mapping[str, Any],
 ) -> bridge.KernelSpec:
-    signature = {bridge.CONTEXT_ARGUMENT: "*i64", **binding.signature}
-    integers = {bridge.CONTEXT_ARGUMENT: 16, **binding.integers}
+    extra = {INPUT_POINTER: "*i64", **companion}
+    signature = {bridge.CONTEXT_ARGUMENT: "*i64", **extra, **binding.signature}
+    integers = {bridge.CONTEXT_ARGUMENT: 16, INPUT_POINTER: 16, **binding.integers}
     return bridge.KernelSpec(
-        bridge.make_wrapper(kernel, name),
+        bridge.make_wrapper(kernel, name, tuple(extra)),
         signature,
         binding.constexprs,
         bridge.divisible(list(signature), integers),
         GPUTarget("cuda", target.capability, 32),
         dict(options),
     )
+
+
+def _companion(binding: Binding) -> dict[str, str]:
+    """The first descriptor of a plan buffer once more, for the rank's own input; `chunk-localize-inputs` uses it."""
+    for name, kind in binding.signature.items():
+        if name in binding.buffers and kind.startswith("tensordesc"):
+            return {INPUT_DESCRIPTOR + name: kind}
+    return {}
+
+
+def _localized_buffer(
+    plan: ir.OpView, binding: Binding, companion: Mapping[str, str]
+) -> str | None:
+    """The buffer whose companion the lowered kernel uses."""
+    for op in plan.regions[0].blocks[0].operations:
+        if isinstance(op, ops.KernelOp) and "localized" in op.attributes:
+            (name,) = companion
+            return binding.buffers[name.removeprefix(INPUT_DESCRIPTOR)].name
+    return None
 
 
 def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:

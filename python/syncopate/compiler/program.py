@@ -42,6 +42,8 @@ class Program:
         image: The fused kernel, one for all ranks.
         num_ctas: CTAs of a launch.
         tiles: Size of the grid of tiles.
+        localized: The buffer whose input a rank's tiles read where the caller keeps it, so that no copy of it is made
+            for them; None where they cannot.
         tile_shape: Shape of an output tile in elements, if the kernel stores through a descriptor.
         signal_layout: Numbering of the flags.
         tables: Schedule tables of every rank, by name.
@@ -60,6 +62,7 @@ class Program:
     image: KernelImage = field(repr=False)
     num_ctas: int
     tiles: tuple[int, ...]
+    localized: str | None
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...] = field(repr=False)
     ir: Mapping[str, str] = field(repr=False)

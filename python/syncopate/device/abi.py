@@ -42,6 +42,10 @@ TIMEOUT_NS: Final = tl.constexpr(11)
 """How long a wait may take, in nanoseconds; 0 is for ever."""
 RANK: Final = tl.constexpr(12)
 NUM_CTAS: Final = tl.constexpr(13)
+INPUT_BEGIN: Final = tl.constexpr(14)
+"""First row of the buffer that is this rank's own input."""
+INPUT_END: Final = tl.constexpr(15)
+"""Row after the last one; the same as the first for a rank without input."""
 CONTEXT_WORDS: Final = tl.constexpr(16)
 
 # Words of STATE.
@@ -58,7 +62,7 @@ STATE_PARTS: Final = tl.constexpr(16)
 TILE_STRIDE: Final = tl.constexpr(8)
 WAIT_STRIDE: Final = tl.constexpr(2)
 SIGNAL_STRIDE: Final = tl.constexpr(2)
-COMMAND_STRIDE: Final = tl.constexpr(12)
+COMMAND_STRIDE: Final = tl.constexpr(16)
 
 # Kinds of signals.
 SIGNAL_EPOCH: Final = tl.constexpr(0)
@@ -81,6 +85,10 @@ COMMAND_SIGNAL_BEGIN: Final = tl.constexpr(8)
 COMMAND_SIGNAL_END: Final = tl.constexpr(9)
 COMMAND_PARTS: Final = tl.constexpr(10)
 """How many CTAs, from CTA 0 on, share the command; 0 is all of them."""
+COMMAND_FROM_INPUT: Final = tl.constexpr(11)
+"""1: COMMAND_SRC counts from the rank's input, wherever the caller keeps it; 0: it is an address."""
+COMMAND_PAUSE: Final = tl.constexpr(12)
+"""Nanoseconds to rest after each block."""
 
 # Fields of the fault record.
 FAULT_SET: Final = tl.constexpr(0)

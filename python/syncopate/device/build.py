@@ -27,7 +27,7 @@ UNITS: Final = (16, 8, 4, 2, 1)
 def library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``wait_signals``, ``open_call``, ``close_call``, ``run_commands_ldst``,
+    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``open_call``, ``close_call``, ``run_commands_ldst``,
     ``roles_plain`` and ``roles_colocated``. Each module holds one function, a single block that ends in a return and
     calls nothing. The result is kept in memory and on disk.
 
@@ -68,11 +68,11 @@ def _library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
 
 def _specs(target: GPUTarget, num_warps: int, unit: int) -> dict[str, KernelSpec]:
     def spec(
-        kernel: JITFunction[Any], *scalars: str, warps: int = num_warps, **constexprs: Any
+        kernel: JITFunction[Any], *arguments: str, warps: int = num_warps, **constexprs: Any
     ) -> KernelSpec:
         signature = {
             "ctx": "*i64",
-            **dict.fromkeys(scalars, "i32"),
+            **{name: "*i64" if name == "input" else "i32" for name in arguments},
             **dict.fromkeys(constexprs, "constexpr"),
         }
         options = {"num_warps": warps, "num_stages": 1}
@@ -88,13 +88,18 @@ def _specs(target: GPUTarget, num_warps: int, unit: int) -> dict[str, KernelSpec
         "wait_signals": spec(
             entry.wait_signals_entry, "begin", "end", TMA_READS=int(target.arch) >= 90
         ),
+        "input_rows": spec(entry.input_rows_entry),
         "open_call": spec(entry.open_call),
         "close_call": spec(entry.close_call),
         "run_commands_ldst": spec(
-            entry.run_commands_ldst, warps=copy_warps, UNIT=unit, UNITS_PER_BLOCK=units_per_block
+            entry.run_commands_ldst,
+            "input",
+            warps=copy_warps,
+            UNIT=unit,
+            UNITS_PER_BLOCK=units_per_block,
         ),
-        "roles_plain": spec(entry.roles_plain),
+        "roles_plain": spec(entry.roles_plain, "input"),
         "roles_colocated": spec(
-            entry.roles_colocated, WARPS=copy_warps, REGISTERS=COMMUNICATION_REGISTERS
+            entry.roles_colocated, "input", WARPS=copy_warps, REGISTERS=COMMUNICATION_REGISTERS
         ),
     }

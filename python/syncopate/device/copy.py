@@ -16,7 +16,9 @@ import triton.language as tl
 from syncopate.device.abi import (
     COMMAND_DST,
     COMMAND_DST_STRIDE,
+    COMMAND_FROM_INPUT,
     COMMAND_PARTS,
+    COMMAND_PAUSE,
     COMMAND_ROW_BYTES,
     COMMAND_ROWS,
     COMMAND_SIGNAL_BEGIN,
@@ -33,7 +35,7 @@ from syncopate.device.abi import (
     WHERE_COMMAND,
 )
 from syncopate.device.signals import raise_signals, wait_signals
-from syncopate.device.words import epoch_of, state_of, words64
+from syncopate.device.words import epoch_of, sleep, state_of, words64
 
 __all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
 
@@ -41,7 +43,9 @@ COPY_WARPS = tl.constexpr(4)
 
 
 @triton.jit
-def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
+def copy_region(
+    command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr
+):
     """Copies blocks ``part``, ``part + parts``, … of the region of a command.
 
     The region is walked as one row of units, whatever its shape, so short rows cost no idle threads. All loads of a
@@ -49,6 +53,7 @@ def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.co
 
     Args:
         command: Pointer to the fields of the command.
+        input: Pointer to the rank's input.
         part: First block to copy, i32.
         parts: Blocks from one to the next, i32.
         UNIT: Bytes per load and store; divides addresses, strides and row size. The region has fewer than 2³¹ units.
@@ -58,12 +63,17 @@ def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.co
     BYTES: tl.constexpr = min(UNIT, 4)
     LANES: tl.constexpr = UNIT // BYTES
     element: tl.constexpr = tl.int32 if BYTES == 4 else (tl.int16 if BYTES == 2 else tl.int8)
-    src = tl.multiple_of(tl.load(command + COMMAND_SRC).to(tl.pointer_type(element)), UNIT)
+    base = tl.load(command + COMMAND_FROM_INPUT) * input.to(tl.int64, bitcast=True)
+    src = (base + tl.load(command + COMMAND_SRC)).to(tl.pointer_type(element))
+    src = tl.multiple_of(src, UNIT)
     dst = tl.multiple_of(tl.load(command + COMMAND_DST).to(tl.pointer_type(element)), UNIT)
     src_stride = tl.load(command + COMMAND_SRC_STRIDE) // UNIT
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // UNIT
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // UNIT).to(tl.int32)
     units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    # What is where it should be already: input that the caller wrote in place.
+    units = tl.where(src.to(tl.int64, bitcast=True) == dst.to(tl.int64, bitcast=True), 0, units)
+    pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
     for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
         unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
         row = unit // row_units
@@ -77,10 +87,12 @@ def copy_region(command, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.co
             lane = tl.arange(0, LANES)[None, :]
             data = tl.load(src + (src_offset[:, None] + lane), mask=mask[:, None])
             tl.store(dst + (dst_offset[:, None] + lane), data, mask=mask[:, None])
+        if pause > 0:
+            sleep(pause)
 
 
 @triton.jit
-def run_commands_ldst(ctx, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
+def run_commands_ldst(ctx, input, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
     """Carries out this rank's commands: wait, copy, count, and raise signals when the last CTA is through."""
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_PARTS
@@ -97,7 +109,7 @@ def run_commands_ldst(ctx, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
             wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
             arrived = wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False)
             if arrived == 1:
-                copy_region(command, cta, parts, UNIT, UNITS_PER_BLOCK)
+                copy_region(command, input, cta, parts, UNIT, UNITS_PER_BLOCK)
                 tl.debug_barrier()
                 finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
                 if finished + 1 == epoch * parts:

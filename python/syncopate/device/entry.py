@@ -16,11 +16,12 @@ from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
 from syncopate.device.roles import roles_colocated, roles_plain
 from syncopate.device.signals import wait_signals
-from syncopate.device.tile import read_tile
+from syncopate.device.tile import input_rows, read_tile
 
 __all__ = [
     "YIELD_MARKER",
     "close_call",
+    "input_rows_entry",
     "open_call",
     "read_tile_entry",
     "roles_colocated",
@@ -40,6 +41,20 @@ def read_tile_entry(ctx, t):
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3 $4 $5",
         "=r,r,r,r,r,r",
         [m, n, k, wait_begin, wait_end],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def input_rows_entry(ctx):
+    """Yields the range of rows that are the rank's own input."""
+    begin, end = input_rows(ctx)
+    tl.inline_asm_elementwise(
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2",
+        "=r,r,r",
+        [begin, end],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

@@ -21,18 +21,18 @@ COMMUNICATE_MARKER: Final = "// syncopate.communicate"
 
 
 @gluon.jit
-def _compute(ctx):
+def _compute(ctx, input):
     gl.inline_asm_elementwise(
         "// syncopate.compute\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
     )
 
 
 @gluon.jit
-def _communicate(ctx):
+def _communicate(ctx, input):
     gl.inline_asm_elementwise(
-        "// syncopate.communicate\nmov.b32 $0, 0;\n// $1",
-        "=r,l",
-        [ctx],
+        "// syncopate.communicate\nmov.b32 $0, 0;\n// $1 $2",
+        "=r,l,l",
+        [ctx, input],
         dtype=tl.int32,
         is_pure=False,
         pack=1,
@@ -40,19 +40,21 @@ def _communicate(ctx):
 
 
 @gluon.jit
-def roles_plain(ctx):
+def roles_plain(ctx, input):
     """Every warp computes; communication is somebody else's, a copy engine's for instance."""
     open_call(ctx)
-    _compute(ctx)
+    _compute(ctx, input)
     close_call(ctx)
 
 
 @gluon.jit
-def roles_colocated(ctx, WARPS: tl.constexpr, REGISTERS: tl.constexpr):
+def roles_colocated(ctx, input, WARPS: tl.constexpr, REGISTERS: tl.constexpr):
     """The kernel's warps compute; WARPS more warps of the same CTA communicate, with REGISTERS registers each thread.
 
     Both roles end before the call is closed.
     """
     open_call(ctx)
-    gl.warp_specialize([(_compute, (ctx,)), (_communicate, (ctx,))], [WARPS], [REGISTERS])
+    gl.warp_specialize(
+        [(_compute, (ctx, input)), (_communicate, (ctx, input))], [WARPS], [REGISTERS]
+    )
     close_call(ctx)

@@ -1,14 +1,14 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""Reading the tile table: what takes the place of a tile marker."""
+"""Reading what the host has prepared: the tile table, in place of a tile marker, and the rows of the input."""
 
 import triton
 import triton.language as tl
 
-from syncopate.device.abi import TILE_STRIDE, TILES
+from syncopate.device.abi import INPUT_BEGIN, INPUT_END, TILE_STRIDE, TILES
 from syncopate.device.words import words32
 
-__all__ = ["read_tile"]
+__all__ = ["input_rows", "read_tile"]
 
 
 @triton.jit
@@ -16,3 +16,9 @@ def read_tile(ctx, t):
     """Returns row ``t`` of the tile table: three coordinates, first wait, end of waits, all i32."""
     row = words32(tl.load(ctx + TILES)) + t * TILE_STRIDE
     return tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
+
+
+@triton.jit
+def input_rows(ctx):
+    """Returns the first row of the buffer that is the rank's own input and the row after the last, i32."""
+    return tl.load(ctx + INPUT_BEGIN).to(tl.int32), tl.load(ctx + INPUT_END).to(tl.int32)

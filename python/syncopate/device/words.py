@@ -12,6 +12,7 @@ __all__ = [
     "fence_system",
     "fence_tma",
     "global_timer",
+    "sleep",
     "state_of",
     "unpack_range",
     "words32",
@@ -54,6 +55,19 @@ def global_timer():
     """Returns the GPU's clock in nanoseconds. Threads read different values: nothing uniform may depend on it."""
     return tl.inline_asm_elementwise(
         "mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1
+    )
+
+
+@triton.jit
+def sleep(nanoseconds):
+    """Rests for about that long."""
+    tl.inline_asm_elementwise(
+        "nanosleep.u32 $1;\nmov.b32 $0, 0;",
+        "=r,r",
+        [nanoseconds],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
     )
 
 

@@ -46,6 +46,8 @@ class Engine:
         self._fork, self._join = cuda.create_event(), cuda.create_event()
         ctypes.c_int32.from_address(mirror + 4).value = 1
         self._parts: list[list[tuple[Callable[..., int], tuple[Any, ...], str]]] = [[]]
+        # Copies whose source the caller may move: where they stand, and what they are.
+        self._input_copies: list[tuple[int, int, Copy]] = []
         self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * layout.STATE_EPOCH, 4)
         for op in ops:
             if isinstance(op, AwaitWord):
@@ -57,18 +59,28 @@ class Engine:
                     _bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0)
                 )
             elif isinstance(op, Copy):
-                if op.rows == 1:
-                    self._add("cuMemcpyAsync", op.dst, op.src, op.row_bytes)
-                else:
-                    copy = cuda.describe_copy(
-                        op.dst, op.src, op.rows, op.row_bytes, op.dst_stride, op.src_stride
-                    )
-                    self._parts[-1].append(_bind("cuMemcpy2DAsync_v2", copy, self.stream))
+                if op.from_input:
+                    self._input_copies.append((len(self._parts) - 1, len(self._parts[-1]), op))
+                self._parts[-1].append(self._bind_copy(op, 0))
             else:
                 self._bind_raise(op, state, mirror, same_device)
 
     def _add(self, name: str, *args: Any) -> None:
         self._parts[-1].append(_bind(name, *args, self.stream))
+
+    def _bind_copy(self, op: Copy, base: int) -> tuple[Callable[..., int], tuple[Any, ...], str]:
+        src = base + op.src
+        if op.rows == 1:
+            return _bind("cuMemcpyAsync", op.dst, src, op.row_bytes, self.stream)
+        copy = cuda.describe_copy(
+            op.dst, src, op.rows, op.row_bytes, op.dst_stride, op.src_stride
+        )
+        return _bind("cuMemcpy2DAsync_v2", copy, self.stream)
+
+    def place_input(self, address: int) -> None:
+        """Makes the copies out of the rank's own input start at an address."""
+        for part, index, op in self._input_copies:
+            self._parts[part][index] = self._bind_copy(op, address)
 
     def _bind_raise(
         self, op: Raise, state: int, mirror: int, same_device: Callable[[int], bool]

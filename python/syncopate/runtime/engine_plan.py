@@ -14,11 +14,16 @@ call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from syncopate.errors import InternalError
 from syncopate.runtime.interface import Program, SignalKind
-from syncopate.runtime.linking import Addresses, split_commands
+from syncopate.runtime.linking import (
+    Addresses,
+    from_own_input,
+    own_input_bytes,
+    split_commands,
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,10 @@ class AwaitWord:
 
 @dataclass(frozen=True)
 class Copy:
-    """Copy `rows` rows of `row_bytes` bytes; the strides are in bytes."""
+    """Copy `rows` rows of `row_bytes` bytes; the strides are in bytes.
+
+    With `from_input`, `src` counts from the rank's own input, wherever the caller keeps it.
+    """
 
     dst: int
     src: int
@@ -38,6 +46,7 @@ class Copy:
     row_bytes: int
     dst_stride: int
     src_stride: int
+    from_input: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,8 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
     """
     tables = program.rank_tables(rank)
     commands = tables["commands"].rows()
+    own = from_own_input(program, rank, tables["commands"])
+    own_input = own_input_bytes(program, rank)
     waits, signals = tables["waits"].rows(), tables["signals"].rows()
     layout = program.signal_layout
     ops: list[EngineOp] = []
@@ -73,7 +84,10 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
                     f"which counts; only for the words ready_twin and done_twin"
                 )
             ops.append(AwaitWord(addresses.flag(rank, wait["signal"])))
-        ops.append(_copy(row, addresses))
+        copy = _copy(row, addresses)
+        if own[index] and own_input is not None:
+            copy = replace(copy, src=row["src_offset"] - own_input[1], from_input=True)
+        ops.append(copy)
         for signal in signals[row["signal_begin"] : row["signal_end"]]:
             kind = SignalKind(signal["kind"])
             if kind is SignalKind.ADD_ONE:

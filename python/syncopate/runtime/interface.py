@@ -25,6 +25,12 @@ import numpy.typing as npt
 
 Int64Array = npt.NDArray[np.int64]
 
+INPUT_POINTER = "sy_input"
+"""Argument of every fused kernel: the address of the rank's own input."""
+
+INPUT_DESCRIPTOR = "sy_input_"
+"""Before the name of a descriptor argument: an argument that describes the rank's own input in its place."""
+
 ITEM_BYTES: Mapping[str, int] = {
     "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "i1": 1,
     "f8E4M3FN": 1, "f8E5M2": 1,
@@ -302,6 +308,10 @@ class Program(Protocol):
         """CTAs that take part in the close protocol and in every ldst command: context word 13."""
 
     @property
+    def localized(self) -> str | None:
+        """The buffer whose input a rank's tiles and commands read where the caller keeps it, if there is one."""
+
+    @property
     def signal_layout(self) -> SignalLayout:
         """Numbering of the flags."""
 
@@ -327,6 +337,7 @@ class ProgramData:
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...] = field(repr=False)
     timeout_ns: int = 10_000_000_000
+    localized: str | None = None
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
         """The tables of one rank."""

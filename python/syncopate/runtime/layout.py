@@ -26,13 +26,15 @@ class ContextWord(enum.IntEnum):
     TIMEOUT_NS = 11
     RANK = 12
     NUM_CTAS = 13
+    INPUT_BEGIN = 14
+    INPUT_END = 15
 
 
 CONTEXT_WORDS = 16
 TILE_WORDS = 8  # i32: c0 c1 c2 wait_begin wait_end 0 0 0
 WAIT_WORDS = 2  # i32: flag, count
 SIGNAL_WORDS = 2  # i64: address, kind
-COMMAND_WORDS = 12  # i64: src dst rows row_bytes src_stride dst_stride waits[2] signals[2] parts 0
+COMMAND_WORDS = 16  # i64: src dst rows row_bytes src_stride dst_stride waits[2] signals[2] parts from_input pause
 ALIGNMENT = 128
 
 STATE_EPOCH = 0

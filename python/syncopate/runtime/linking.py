@@ -15,7 +15,14 @@ import numpy.typing as npt
 
 from syncopate.errors import InternalError
 from syncopate.runtime import layout
-from syncopate.runtime.interface import Int64Array, Program, Realization, SignalLayout, Table
+from syncopate.runtime.interface import (
+    BufferSpec,
+    Int64Array,
+    Program,
+    Realization,
+    SignalLayout,
+    Table,
+)
 from syncopate.runtime.layout import ContextWord
 
 
@@ -46,7 +53,6 @@ class TableLayout:
     commands: int
     nbytes: int
     num_commands: int
-    guard: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -58,14 +64,37 @@ class RankAddresses:
     upload: int
 
 
-def readers(program: Program, rank: int) -> list[int]:
-    """The other ranks that get data out of `rank`'s memory by commands of their own, in ascending order."""
-    found = []
-    for other in range(program.world_size):
-        sources = program.rank_tables(other)["commands"].column("src_rank")
-        if other != rank and bool((sources == rank).any()):
-            found.append(other)
-    return found
+def input_rows(buffer: BufferSpec, rank: int) -> tuple[int, int] | None:
+    """The range of rows that a rank holds when a call starts, if it is one block of whole rows."""
+    regions = buffer.inputs[rank]
+    if len(regions) != 1 or regions[0].sizes[1:] != buffer.shape[1:]:
+        return None
+    return regions[0].offsets[0], regions[0].offsets[0] + regions[0].sizes[0]
+
+
+def own_input_bytes(program: Program, rank: int) -> tuple[int, int, int] | None:
+    """Index of the localized buffer, and the range of its bytes that are the rank's own input; None without one."""
+    for index, buffer in enumerate(program.buffers):
+        rows = input_rows(buffer, rank) if buffer.name == program.localized else None
+        if rows is not None:
+            row_bytes = buffer.nbytes // buffer.shape[0]
+            return index, rows[0] * row_bytes, rows[1] * row_bytes
+    return None
+
+
+def from_own_input(program: Program, rank: int, commands: Table) -> npt.NDArray[np.bool_]:
+    """Which commands of a rank read nothing but its own input in the localized buffer."""
+    own = own_input_bytes(program, rank)
+    if own is None:
+        return np.zeros(len(commands.values), np.bool_)
+    index, begin, end = own
+    first = commands.column("src_offset")
+    last = first + (commands.column("rows") - 1) * commands.column("src_stride")
+    last = last + commands.column("row_bytes")
+    inside = (first >= begin) & (last <= end)
+    matches = (commands.column("src_rank") == rank) & (commands.column("src_buffer") == index)
+    result: npt.NDArray[np.bool_] = inside & matches
+    return result
 
 
 def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
@@ -79,18 +108,16 @@ def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
     return np.flatnonzero(~engine), np.flatnonzero(engine)
 
 
-def layout_tables(tables: Mapping[str, Table], guards: int) -> TableLayout:
-    """Sizes the upload of one rank, with room for `guards` waits of the runtime's own."""
+def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
+    """Sizes the upload of one rank."""
     device, _ = split_commands(tables["commands"])
     waits = len(tables["waits"].values)
     tiles_at = layout.align(8 * layout.CONTEXT_WORDS)
     waits_at = layout.align(tiles_at + 4 * layout.TILE_WORDS * len(tables["tiles"].values))
-    signals_at = layout.align(waits_at + 4 * layout.WAIT_WORDS * (waits + guards))
+    signals_at = layout.align(waits_at + 4 * layout.WAIT_WORDS * waits)
     commands_at = layout.align(signals_at + 8 * layout.SIGNAL_WORDS * len(tables["signals"].values))
     end = layout.align(commands_at + 8 * layout.COMMAND_WORDS * len(device))
-    return TableLayout(
-        tiles_at, waits_at, signals_at, commands_at, end, len(device), (waits, waits + guards)
-    )
+    return TableLayout(tiles_at, waits_at, signals_at, commands_at, end, len(device))
 
 
 def link_rank(
@@ -98,7 +125,6 @@ def link_rank(
     rank: int,
     addresses: Addresses,
     own: RankAddresses,
-    guards: Sequence[int] = (),
 ) -> npt.NDArray[np.uint8]:
     """Builds the upload of one rank.
 
@@ -107,7 +133,6 @@ def link_rank(
         rank: The rank that will read it.
         addresses: Symmetric memory of all ranks.
         own: Memory of this rank.
-        guards: Ranks whose previous call the guard before staging waits for (`readers`).
 
     Returns:
         uint8 array of `layout_tables(...).nbytes` bytes, to be placed at `own.upload`.
@@ -116,7 +141,7 @@ def link_rank(
         InternalError: A table refers to something that does not exist.
     """
     tables = program.rank_tables(rank)
-    where = layout_tables(tables, len(guards))
+    where = layout_tables(tables)
     _check_tables(program, rank, tables)
     upload = np.zeros(where.nbytes, np.uint8)
 
@@ -130,11 +155,9 @@ def link_rank(
         rows[:, i] = tiles.column(column)
 
     waits = tables["waits"]
-    rows = part(where.waits, np.int32, where.guard[1], layout.WAIT_WORDS)
-    rows[: where.guard[0], 0] = waits.column("signal")
-    rows[: where.guard[0], 1] = waits.column("count")
-    for i, peer in enumerate(guards, start=where.guard[0]):
-        rows[i] = (program.signal_layout.done + peer, 0)
+    rows = part(where.waits, np.int32, len(waits.values), layout.WAIT_WORDS)
+    rows[:, 0] = waits.column("signal")
+    rows[:, 1] = waits.column("count")
 
     signals = tables["signals"]
     rows = part(where.signals, np.int64, len(signals.values), layout.SIGNAL_WORDS)
@@ -143,9 +166,13 @@ def link_rank(
     rows[:, 1] = signals.column("kind")
 
     rows = part(where.commands, np.int64, where.num_commands, layout.COMMAND_WORDS)
-    rows[:] = _pack_commands(tables["commands"], addresses)
+    rows[:] = _pack_commands(program, rank, addresses)
 
     calls = tables["calls"].rows()[0]
+    own_input = own_input_bytes(program, rank)
+    local = (0, 0)
+    if own_input is not None:
+        local = input_rows(program.buffers[own_input[0]], rank) or local
     context = part(0, np.int64, 1, layout.CONTEXT_WORDS)[0]
     words = {
         ContextWord.STATE: own.state,
@@ -166,6 +193,8 @@ def link_rank(
         ContextWord.TIMEOUT_NS: program.timeout_ns,
         ContextWord.RANK: rank,
         ContextWord.NUM_CTAS: program.num_ctas,
+        ContextWord.INPUT_BEGIN: local[0],
+        ContextWord.INPUT_END: local[1],
     }
     for word, value in words.items():
         context[word] = value
@@ -187,7 +216,8 @@ def initial_state(device_commands: int) -> npt.NDArray[np.int32]:
     return state
 
 
-def _pack_commands(commands: Table, addresses: Addresses) -> Int64Array:
+def _pack_commands(program: Program, rank: int, addresses: Addresses) -> Int64Array:
+    commands = program.rank_tables(rank)["commands"]
     device, _ = split_commands(commands)
     base = np.asarray(addresses.buffers, np.int64)
 
@@ -209,6 +239,10 @@ def _pack_commands(commands: Table, addresses: Addresses) -> Int64Array:
     )
     for i, name in enumerate(names, start=2):
         packed[:, i] = column(name)
+    own, own_input = from_own_input(program, rank, commands)[device], own_input_bytes(program, rank)
+    if own_input is not None:
+        packed[own, 0] = column("src_offset")[own] - own_input[1]
+        packed[own, 11] = 1
     if "parts" in commands.columns:
         packed[:, 10] = column("parts")
     return packed
@@ -254,6 +288,7 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
             f"rank {rank}: expects one row in table calls, but got {len(tables['calls'].values)}"
         )
     ranges("calls", "open_begin", "open_end", num_signals)
+    ranges("calls", "guard_begin", "guard_end", num_waits)
     ranges("calls", "close_wait_begin", "close_wait_end", num_waits)
     ranges("calls", "close_signal_begin", "close_signal_end", num_signals)
     _check_bounds(program, rank, tables["commands"])

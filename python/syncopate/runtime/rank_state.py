@@ -15,7 +15,7 @@ from syncopate.runtime.engine import Engine
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.guard import compile_guard
-from syncopate.runtime.interface import BufferParam, BufferSpec, Program, ScalarParam, TensorParam
+from syncopate.runtime.interface import INPUT_POINTER, BufferParam, BufferSpec, Program, ScalarParam, TensorParam
 from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.linking import (
     Addresses,
@@ -24,9 +24,9 @@ from syncopate.runtime.linking import (
     initial_state,
     layout_tables,
     link_rank,
-    readers,
 )
 from syncopate.runtime.memory_plan import MemoryPlan
+from syncopate.runtime.own_input import OwnInput
 from syncopate.runtime.tensors import TensorArgument, check_tensor, input_view, whole_view
 
 _PINNED_BYTES = (
@@ -69,15 +69,14 @@ class RankState:
         self._pinned = torch.zeros(_PINNED_BYTES, dtype=torch.uint8, pin_memory=True)
         record = self._pinned.data_ptr()
         self._record = (ctypes.c_int64 * layout.FAULT_WORDS).from_address(record)
-        guards = readers(program, rank)
-        where = layout_tables(tables, len(guards))
+        where = layout_tables(tables)
         self._state = torch.from_numpy(initial_state(where.num_commands)).to(device)
         self._upload = torch.empty(
             where.nbytes + layout.ALIGNMENT, dtype=torch.uint8, device=device
         )
         base = layout.align(self._upload.data_ptr())
         packed = link_rank(
-            program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base), guards
+            program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base)
         )
         at = base - self._upload.data_ptr()
         self._upload[at : at + where.nbytes].copy_(torch.from_numpy(packed))
@@ -87,13 +86,14 @@ class RankState:
         self._tensors = self._bind_params(base, addresses)
         self.tensor_names = frozenset(self._tensors)
         self._guard: KernelLauncher | None = None
-        if guards:
+        call = tables["calls"].rows()[0]
+        if call["guard_begin"] < call["guard_end"]:
             major, minor = torch.cuda.get_device_capability(self.device)
             self._guard = KernelLauncher(compile_guard(10 * major + minor), self.device, (1, 1, 1))
             for name, value in (
                 ("context", base),
-                ("begin", where.guard[0]),
-                ("end", where.guard[1]),
+                ("begin", call["guard_begin"]),
+                ("end", call["guard_end"]),
             ):
                 self._guard.arguments.set_scalar(name, value)
         ops = plan_engine(program, rank, addresses)
@@ -105,6 +105,7 @@ class RankState:
                 mirror=record + 8 * layout.FAULT_WORDS,
                 same_device=lambda other: group.shares_device(rank, other),
             )
+        self._own_input = OwnInput(program, rank, self._kernel.arguments, self.engine)
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
 
@@ -126,7 +127,7 @@ class RankState:
         first, *rest = program.image.arguments
         arguments.set_scalar(first[0], context)
         for name, kind in rest:
-            if kind == "constexpr":
+            if kind == "constexpr" or name.startswith(INPUT_POINTER):
                 continue
             if name not in named:
                 raise InternalError(
@@ -175,13 +176,18 @@ class RankState:
         self._staged.clear()
         self._outputs.clear()
         for name, view in self.inputs.items():
+            source = view
             given = tensors.get(name)
-            if given is None or (
+            if given is not None and not (
                 isinstance(given, torch.Tensor) and given.data_ptr() == view.data_ptr()
             ):
-                continue
-            check_tensor(name, given, view.shape, self._buffers[name][0].dtype, self.device)
-            self._staged.append((view, given))
+                check_tensor(name, given, view.shape, self._buffers[name][0].dtype, self.device)
+                if self._own_input.takes(name, given):
+                    source = given
+                else:
+                    self._staged.append((view, given))
+            if name == self._program.localized:
+                self._own_input.place(source)
         for name, argument in self._tensors.items():
             tensor = tensors.get(name)
             if tensor is None:
@@ -212,12 +218,9 @@ class RankState:
             self._guard(stream)
 
     def stage(self, stream: int) -> None:
-        """Guards, copies the plain inputs, and lets the side stream start behind that.
-
-        Engine commands may overwrite what a peer forwards or read what is staged here, so they come after both.
-        """
-        self.acquire(stream)
+        """Copies the inputs that cannot stay where they are, and lets the side stream start behind that."""
         if self._staged:
+            self.acquire(stream)
             with self._current(stream):
                 for view, given in self._staged:
                     view.copy_(given, non_blocking=True)

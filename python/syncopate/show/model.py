@@ -113,6 +113,8 @@ def read_lanes(program: Any) -> list[Lane]:
     for rank, table in enumerate(tables):
         carried.append([])
         for row in table["commands"]:
+            if row["transfer"] < 0:
+                continue  # staging of the rank's own input
             region, origin = _region(program.buffers[row["dst_buffer"]], row)
             signals = table["signals"][row["signal_begin"] : row["signal_end"]]
             waits = table["waits"][row["wait_begin"] : row["wait_end"]]

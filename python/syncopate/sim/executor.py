@@ -24,7 +24,7 @@ import numpy as np
 
 from syncopate.runtime.faults import describe_signal
 from syncopate.runtime.interface import BufferSpec, Realization, SignalKind
-from syncopate.runtime.linking import initial_flags, readers
+from syncopate.runtime.linking import initial_flags
 from syncopate.sim.agents import Agent, Agents, Blocked
 from syncopate.sim.memory import Buffer, blocks, decode, encode
 
@@ -129,9 +129,7 @@ class _Machine:
             self._compare(rank, call)
 
     def _stage(self, rank: _Rank, call: int) -> Agent:
-        done = self.program.signal_layout.done
-        for peer in readers(self.program, rank.index):
-            yield self._until(rank, done + peer, call - 1, "staging")
+        yield from self._wait(rank, rank.rows("waits", rank.call, "guard"), "staging")
         for index, spec in enumerate(self.program.buffers):
             for region in spec.inputs[rank.index]:
                 data, stamp = rank.buffers[index].rectangle(region.offsets, region.sizes)

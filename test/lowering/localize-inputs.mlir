@@ -1,0 +1,96 @@
+// RUN: syncopate-opt %s --chunk-localize-inputs -split-input-file | FileCheck %s
+
+!buf = !chunk.buffer<8x4xf32>
+
+// Rows of the rank's own input come from the companion, counted from the begin of the input.
+// CHECK-LABEL: chunk.plan @aligned
+// CHECK: chunk.kernel @k {{.*}} attributes {localized}
+// CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[OWN:.+]]: !tt.tensordesc<x>, %[[ALL:.+]]: !tt.tensordesc<x>, %[[ROW:.+]]: i32):
+// CHECK: %[[BEGIN:.+]], %[[END:.+]] = chunk.input_rows %[[CTX]]
+// CHECK-DAG: %[[BEHIND:.+]] = arith.cmpi sge, %[[ROW]], %[[BEGIN]]
+// CHECK-DAG: %[[BEFORE:.+]] = arith.cmpi slt, %[[ROW]], %[[END]]
+// CHECK: %[[IS:.+]] = arith.andi %[[BEHIND]], %[[BEFORE]]
+// CHECK: %[[FROM:.+]] = arith.select %[[IS]], %[[OWN]], %[[ALL]] : !tt.tensordesc<x>
+// CHECK: %[[SKIPPED:.+]] = arith.select %[[IS]], %[[BEGIN]], %{{.+}} : i32
+// CHECK: %[[AT:.+]] = arith.subi %[[ROW]], %[[SKIPPED]]
+// CHECK: "ttng.async_tma_copy_global_to_local"(%[[FROM]], %[[AT]], %{{.+}})
+chunk.plan @aligned mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [4, 4] on 0 : !buf
+  chunk.input %a[4, 0] sizes [4, 4] on 1 : !buf
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [4, 4] from 0 to 1 realize copy_engine : !buf to !buf
+  %t1 = chunk.put %a[4, 0] to %a[4, 0] sizes [4, 4] from 1 to 0 realize copy_engine : !buf to !buf
+  chunk.kernel @k tiles [4] ctas 2 args(%a as "x") after(%t0, %t1) : !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+  }
+}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %own: !tt.tensordesc<x> loc("sy_input_x"), %x: !tt.tensordesc<x> loc("x"), %row: i32 loc("row")):
+    "ttng.async_tma_copy_global_to_local"(%x, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!buf = !chunk.buffer<8x4xf32>
+
+// A tile of three rows reads the input together with other rows, so everything comes from the buffer.
+// CHECK-LABEL: chunk.plan @mixed
+// CHECK-NOT: localized
+// CHECK: ^bb0(%{{.+}}: !tt.ptr<i64>, %{{.+}}: !tt.tensordesc<x>, %[[ALL:.+]]: !tt.tensordesc<x>, %[[ROW:.+]]: i32):
+// CHECK-NEXT: "ttng.async_tma_copy_global_to_local"(%[[ALL]], %[[ROW]], %[[ROW]])
+chunk.plan @mixed mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [4, 4] on 0 : !buf
+  chunk.input %a[4, 0] sizes [4, 4] on 1 : !buf
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [4, 4] from 0 to 1 realize copy_engine : !buf to !buf
+  %t1 = chunk.put %a[4, 0] to %a[4, 0] sizes [4, 4] from 1 to 0 realize copy_engine : !buf to !buf
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "x") after(%t0, %t1) : !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 3, 0)> sizes [3, 4]
+  }
+}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %own: !tt.tensordesc<x> loc("sy_input_x"), %x: !tt.tensordesc<x> loc("x"), %row: i32 loc("row")):
+    "ttng.async_tma_copy_global_to_local"(%x, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!buf = !chunk.buffer<8x4xf32>
+
+// A use that is no load, and inputs that are no whole rows.
+// CHECK-LABEL: chunk.plan @other_use
+// CHECK-NOT: localized
+// CHECK-LABEL: chunk.plan @columns
+// CHECK-NOT: localized
+chunk.plan @other_use mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [8, 4] on 0 : !buf
+  chunk.input %a[0, 0] sizes [8, 4] on 1 : !buf
+  chunk.kernel @k tiles [4] ctas 2 args(%a as "x") : !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+  }
+}
+chunk.plan @columns mesh [1] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [8, 2] on 0 : !buf
+  chunk.kernel @l tiles [4] ctas 2 args(%a as "x") : !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 2, 0)> sizes [2, 2]
+  }
+}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %own: !tt.tensordesc<x> loc("sy_input_x"), %x: !tt.tensordesc<x> loc("x"), %row: i32 loc("row")):
+    "ttng.async_tma_copy_global_to_local"(%x, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "ttng.prefetch"(%x) : (!tt.tensordesc<x>) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+  "tt.func"() <{sym_name = "l"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %own: !tt.tensordesc<x> loc("sy_input_x"), %x: !tt.tensordesc<x> loc("x"), %row: i32 loc("row")):
+    "ttng.async_tma_copy_global_to_local"(%x, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
