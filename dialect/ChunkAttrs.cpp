@@ -28,11 +28,14 @@ void ChunkDialect::registerAttrs() {
 
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, int64_t splits, Realization,
-                                   TileOrder, int64_t group) {
+                                   TileOrder, int64_t group, int64_t pause) {
   if (splits <= 0)
     return emitError() << "expects splits to be positive, but got " << splits;
   if (group <= 0)
     return emitError() << "expects group to be positive, but got " << group;
+  if (pause < 0 || pause > 1000000)
+    return emitError() << "expects pause to be in [0, 1000000], but got "
+                       << pause;
   return success();
 }
 
@@ -45,9 +48,8 @@ int64_t TableAttr::getColumn(StringRef name) const {
 
 TableAttr TableAttr::get(MLIRContext *context, ArrayRef<StringRef> columns,
                          ArrayRef<int64_t> values) {
-  auto names = llvm::map_to_vector(columns, [&](StringRef name) {
-    return StringAttr::get(context, name);
-  });
+  auto names = llvm::map_to_vector(
+      columns, [&](StringRef name) { return StringAttr::get(context, name); });
   return get(context, ArrayRef<StringAttr>(names), values);
 }
 
@@ -83,9 +85,8 @@ Attribute TableAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseGreater())
     return {};
-  return getChecked([&] { return parser.emitError(loc); },
-                    parser.getContext(), ArrayRef<StringAttr>(columns),
-                    ArrayRef<int64_t>(values));
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    ArrayRef<StringAttr>(columns), ArrayRef<int64_t>(values));
 }
 
 void TableAttr::print(AsmPrinter &printer) const {

@@ -60,18 +60,21 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
   let description = [{
     What the passes of `syncopate-plan-pipeline` use where a transfer does not
     say otherwise: the algorithm of collectives, the number of pieces a
-    transfer is split into, the realization, the tile order and the number of
-    row tiles that stay together in it.
+    transfer is split into, the realization, the tile order, the number of row
+    tiles that stay together in it, and how long a communication role rests
+    after each block that it stores to another rank, in nanoseconds.
 
     Constraints:
     * (strategy_c1) `splits` and `group` are positive.
+    * (strategy_c2) `pause` is in [0, 1000000].
   }];
   let parameters = (ins
       EnumParameter<Chunk_Algorithm>:$algorithm,
       "int64_t":$splits,
       EnumParameter<Chunk_Realization>:$realization,
       EnumParameter<Chunk_TileOrder>:$order,
-      "int64_t":$group);
+      "int64_t":$group,
+      DefaultValuedParameter<"int64_t", "0">:$pause);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }

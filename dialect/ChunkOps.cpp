@@ -92,16 +92,15 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   if (succeeded(parser.parseOptionalColon()) && parser.parseTypeList(types))
     return failure();
   if (parser.resolveOperands(buffers, types, typeLoc, result.operands) ||
-      parser.resolveOperands(dependencies,
-                             builder.getType<TokenType>(), result.operands) ||
+      parser.resolveOperands(dependencies, builder.getType<TokenType>(),
+                             result.operands) ||
       parser.parseOptionalAttrDictWithKeyword(result.attributes))
     return failure();
   result.addAttribute("arg_names", builder.getArrayAttr(names));
-  result.addAttribute(
-      "operandSegmentSizes",
-      builder.getDenseI32ArrayAttr({static_cast<int32_t>(buffers.size()),
-                                    static_cast<int32_t>(
-                                        dependencies.size())}));
+  result.addAttribute("operandSegmentSizes",
+                      builder.getDenseI32ArrayAttr(
+                          {static_cast<int32_t>(buffers.size()),
+                           static_cast<int32_t>(dependencies.size())}));
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, /*arguments=*/{}))
     return failure();

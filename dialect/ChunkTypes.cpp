@@ -30,8 +30,8 @@ Type BufferType::parse(AsmParser &parser) {
   if (parser.parseLess() || parser.parseDimensionList(shape) ||
       parser.parseType(element) || parser.parseGreater())
     return {};
-  return getChecked([&] { return parser.emitError(loc); },
-                    parser.getContext(), shape, element);
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    shape, element);
 }
 
 void BufferType::print(AsmPrinter &printer) const {

@@ -105,9 +105,8 @@ LogicalResult PlanOp::verify() {
   for (BufferOp buffer : getBuffers()) { // plan_c2
     auto [it, isNew] = seen.try_emplace(buffer.getName(), buffer);
     if (!isNew) {
-      auto diag = buffer.emitOpError()
-                  << "expects a unique name, but got " << buffer.getNameAttr()
-                  << " again";
+      auto diag = buffer.emitOpError() << "expects a unique name, but got "
+                                       << buffer.getNameAttr() << " again";
       diag.attachNote(it->second.getLoc()) << "first buffer of this name";
       return diag;
     }

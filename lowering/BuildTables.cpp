@@ -32,14 +32,14 @@ constexpr int64_t kStaging = -1;
 constexpr StringRef kWaitColumns[] = {"signal", "count"};
 constexpr StringRef kSignalColumns[] = {"rank", "signal", "kind"};
 constexpr StringRef kCommandColumns[] = {
-    "transfer",   "src_rank",   "src_buffer",   "src_offset", "dst_rank",
-    "dst_buffer", "dst_offset", "rows",         "row_bytes",  "src_stride",
-    "dst_stride", "wait_begin", "wait_end",     "signal_begin",
-    "signal_end", "realization"};
-constexpr StringRef kCallColumns[] = {
-    "open_begin",         "open_end",        "guard_begin",
-    "guard_end",          "close_wait_begin", "close_wait_end",
-    "close_signal_begin", "close_signal_end"};
+    "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
+    "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
+    "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
+    "realization", "pause"};
+constexpr StringRef kCallColumns[] = {"open_begin",         "open_end",
+                                      "guard_begin",        "guard_end",
+                                      "close_wait_begin",   "close_wait_end",
+                                      "close_signal_begin", "close_signal_end"};
 
 /// A chunk as rows of bytes, in one of the two buffers that it lies in.
 struct Rows {
@@ -149,19 +149,17 @@ private:
     Place place = graph.getDstPlace(id);
     std::set<int64_t> ranks{place.first};
     graph.getReaders(place).forEachOverlap(
-        graph.getDstBox(id), [&](unsigned reader) {
-          ranks.insert(graph.getQueue(reader).first);
-        });
+        graph.getDstBox(id),
+        [&](unsigned reader) { ranks.insert(graph.getQueue(reader).first); });
     ranks.erase(graph.getQueue(id).first);
     return ranks;
   }
 
   bool readsInput(unsigned id) {
     Box region = graph.getSrcBox(id);
-    return llvm::any_of(graph.getInputs(graph.getSrcPlace(id)),
-                        [&](const Box &input) {
-                          return input.intersects(region);
-                        });
+    return llvm::any_of(
+        graph.getInputs(graph.getSrcPlace(id)),
+        [&](const Box &input) { return input.intersects(region); });
   }
 
   PlanGraph &graph;
@@ -172,12 +170,12 @@ private:
 /// Writes the tables of one rank.
 class TableWriter {
 public:
-  TableWriter(PlanGraph &graph, Protocol &protocol, ScheduleOp schedule)
-      : graph(graph), protocol(protocol), schedule(schedule),
+  TableWriter(PlanGraph &graph, Protocol &protocol, ScheduleOp schedule,
+              int64_t pause)
+      : graph(graph), protocol(protocol), schedule(schedule), pause(pause),
         layout{static_cast<int64_t>(graph.size()),
                graph.getPlan().getNumRanks()},
-        rank(schedule.getRank()),
-        waits(schedule.getWaits()->getValues()) {}
+        rank(schedule.getRank()), waits(schedule.getWaits()->getValues()) {}
 
   void write() {
     writeStaging();
@@ -228,22 +226,26 @@ private:
                       Place dst, ArrayRef<int64_t> dstOffsets,
                       ArrayRef<int64_t> sizes, Realization realization,
                       const Protocols &rows) {
-    RowPlan plan = planRows(cast<BufferType>(src.second.getType()), srcOffsets,
-                            cast<BufferType>(dst.second.getType()), dstOffsets,
-                            sizes);
+    // Stores to another rank hold up whatever else the SM asks the memory for;
+    // remote loads do not.
+    bool stores = src.first == rank && dst.first != rank;
+    RowPlan plan =
+        planRows(cast<BufferType>(src.second.getType()), srcOffsets,
+                 cast<BufferType>(dst.second.getType()), dstOffsets, sizes);
     for (size_t i = 0; i < plan.starts.size(); ++i) {
       auto [from, to] = plan.starts[i];
       // Only the first slice waits, and only the last one signals.
       bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
       llvm::append_range(
           commands,
-          std::array<int64_t, 16>{
+          std::array<int64_t, 17>{
               id, src.first, graph.getBufferIndex(src.second), from.offset,
               dst.first, graph.getBufferIndex(dst.second), to.offset,
-              plan.count, plan.rowBytes, from.stride, to.stride,
-              rows.waitBegin, isFirst ? rows.waitEnd : rows.waitBegin,
-              rows.signalBegin, isLast ? rows.signalEnd : rows.signalBegin,
-              static_cast<int64_t>(realization)});
+              plan.count, plan.rowBytes, from.stride, to.stride, rows.waitBegin,
+              isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
+              isLast ? rows.signalEnd : rows.signalBegin,
+              static_cast<int64_t>(realization),
+              stores && !isEngine(realization) ? pause : 0});
     }
   }
 
@@ -350,13 +352,14 @@ private:
     for (auto [to, engine] : listeners)
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
-    calls = {openBegin,      closeBegin,       guardBegin, closeWaitBegin,
-             closeWaitBegin, numWaits(),       closeBegin, numSignals()};
+    calls = {openBegin,      closeBegin, guardBegin, closeWaitBegin,
+             closeWaitBegin, numWaits(), closeBegin, numSignals()};
   }
 
   PlanGraph &graph;
   Protocol &protocol;
   ScheduleOp schedule;
+  int64_t pause;
   SignalLayout layout;
   int64_t rank;
   SmallVector<int64_t> waits, signals, commands, calls;
@@ -385,12 +388,15 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         return signalPassFailure();
       }
     Protocol protocol(graph);
+    int64_t rest = pause;
+    if (rest < 0)
+      rest = plan.getStrategy() ? plan.getStrategy()->getPause() : 0;
     for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
       if (!schedule.getWaits()) {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }
-      TableWriter(graph, protocol, schedule).write();
+      TableWriter(graph, protocol, schedule, rest).write();
     }
   }
 };

@@ -40,8 +40,8 @@ public:
     ModuleOp owner = module ? findModule(module, name) : ModuleOp();
     Operation *function = owner ? findFunction(owner, "") : nullptr;
     if (!function)
-      return user->emitOpError() << "needs function @" << name
-                                 << " of module @" << kDeviceModule;
+      return user->emitOpError()
+             << "needs function @" << name << " of module @" << kDeviceModule;
     Region &region = function->getRegion(0);
     if (!region.hasOneBlock())
       return user->emitOpError()

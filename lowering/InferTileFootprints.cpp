@@ -173,16 +173,16 @@ private:
     BufferType type = kernel.getBoundBuffer(name.getValue()).getType();
     SmallVector<std::tuple<Access, AffineMap, SmallVector<int64_t>>> known;
     // Uses are kept with the latest first.
-    SmallVector<OpOperand *> uses = llvm::to_vector(
-        llvm::map_range(argument.getUses(), [](OpOperand &use) { return &use; }));
+    SmallVector<OpOperand *> uses = llvm::to_vector(llvm::map_range(
+        argument.getUses(), [](OpOperand &use) { return &use; }));
     for (OpOperand *operand : llvm::reverse(uses)) {
       OpOperand &use = *operand;
       auto explain = [&](Twine reason, Location where) {
-        InFlightDiagnostic diag =
-            kernel.emitOpError()
-            << "cannot infer which part of " << name << " a tile accesses: "
-            << reason << "; write a chunk.footprint of " << name
-            << " in the kernel's body";
+        InFlightDiagnostic diag = kernel.emitOpError()
+                                  << "cannot infer which part of " << name
+                                  << " a tile accesses: " << reason
+                                  << "; write a chunk.footprint of " << name
+                                  << " in the kernel's body";
         diag.attachNote(where) << "here";
         return diag;
       };

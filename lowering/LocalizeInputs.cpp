@@ -104,9 +104,10 @@ private:
   static void rewrite(Block &body, Value gathered, Value input,
                       ArrayRef<Operation *> loads) {
     OpBuilder builder = OpBuilder::atBlockBegin(&body);
-    auto rows = InputRowsOp::create(builder, gathered.getLoc(),
-                                    body.getArgument(0));
-    Value zero = arith::ConstantIntOp::create(builder, gathered.getLoc(), 0, 32);
+    auto rows =
+        InputRowsOp::create(builder, gathered.getLoc(), body.getArgument(0));
+    Value zero =
+        arith::ConstantIntOp::create(builder, gathered.getLoc(), 0, 32);
     for (Operation *load : loads) {
       builder.setInsertionPoint(load);
       Location loc = load->getLoc();
@@ -116,13 +117,11 @@ private:
       Value before = arith::CmpIOp::create(
           builder, loc, arith::CmpIPredicate::slt, row, rows.getEnd());
       Value own = arith::AndIOp::create(builder, loc, behind, before);
-      Value from =
-          arith::SelectOp::create(builder, loc, own, input, gathered);
+      Value from = arith::SelectOp::create(builder, loc, own, input, gathered);
       Value skipped =
           arith::SelectOp::create(builder, loc, own, rows.getBegin(), zero);
       load->setOperand(0, from);
-      load->setOperand(
-          1, arith::SubIOp::create(builder, loc, row, skipped));
+      load->setOperand(1, arith::SubIOp::create(builder, loc, row, skipped));
     }
   }
 };

@@ -45,6 +45,11 @@ def BuildTablesPass
     the place there have ended the call before; a transfer from an input waits
     until the input is in place. Example: test/lowering/build-tables.mlir.
   }];
+  let options = [
+    Option<"pause", "pause", "int64_t", "-1",
+           "nanoseconds that a communication role rests after each block that "
+           "it stores to another rank (default: the strategy's)">
+  ];
 }
 
 def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {

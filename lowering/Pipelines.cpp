@@ -22,15 +22,18 @@ namespace {
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<std::string> algorithm{*this, "algorithm",
                                 llvm::cl::desc("algorithm of collectives")};
-  Option<int64_t> splits{*this, "splits",
-                         llvm::cl::desc("pieces per transfer"),
+  Option<int64_t> splits{*this, "splits", llvm::cl::desc("pieces per transfer"),
                          llvm::cl::init(0)};
   Option<std::string> realization{*this, "realization",
                                   llvm::cl::desc("realization of transfers")};
   Option<std::string> order{*this, "order", llvm::cl::desc("order of tiles")};
-  Option<int64_t> group{
-      *this, "group", llvm::cl::desc("rows of tiles that stay together"),
-      llvm::cl::init(0)};
+  Option<int64_t> group{*this, "group",
+                        llvm::cl::desc("rows of tiles that stay together"),
+                        llvm::cl::init(0)};
+  Option<int64_t> pause{
+      *this, "pause",
+      llvm::cl::desc("nanoseconds between blocks stored to another rank"),
+      llvm::cl::init(-1)};
 };
 
 void buildPlanPipeline(OpPassManager &manager,
@@ -45,7 +48,7 @@ void buildPlanPipeline(OpPassManager &manager,
   tables.addPass(createOrderTilesPass({options.order, options.group}));
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());
-  tables.addPass(createBuildTablesPass());
+  tables.addPass(createBuildTablesPass({options.pause}));
 }
 
 void buildKernelPipeline(OpPassManager &manager) {

@@ -38,8 +38,7 @@ private:
         ttgir ? findFunction(ttgir, kernel.getKernel()) : nullptr;
     if (!function)
       return kernel.emitOpError()
-             << "expects a function of this name in a module @"
-             << kTTGIRModule;
+             << "expects a function of this name in a module @" << kTTGIRModule;
     Region &body = function->getRegion(0);
     Value input = findArgument(function, kInputArgument);
     if (!body.hasOneBlock() || !input)

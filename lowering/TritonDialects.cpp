@@ -26,8 +26,7 @@ public:
     allowUnknownTypes();
   }
 
-  Attribute parseAttribute(DialectAsmParser &parser,
-                           Type type) const override {
+  Attribute parseAttribute(DialectAsmParser &parser, Type type) const override {
     return OpaqueAttr::get(StringAttr::get(getContext(), getNamespace()),
                            parser.getFullSymbolSpec(),
                            type ? type : NoneType::get(getContext()));

@@ -18,10 +18,10 @@ using namespace chunk;
 
 TableAttr SignalLayout::toTable(MLIRContext *context) const {
   return TableAttr::get(context,
-                        {"data_twin", "ready", "ready_twin", "done", "done_twin",
-                         "engine_done", "total"},
-                        {dataTwin(0), ready(0), readyTwin(0), done(0), doneTwin(0),
-                         engineDone(), total()});
+                        {"data_twin", "ready", "ready_twin", "done",
+                         "done_twin", "engine_done", "total"},
+                        {dataTwin(0), ready(0), readyTwin(0), done(0),
+                         doneTwin(0), engineDone(), total()});
 }
 
 namespace {

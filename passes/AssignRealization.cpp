@@ -17,8 +17,7 @@ using namespace chunk;
 
 namespace {
 
-struct AssignRealization
-    : impl::AssignRealizationPassBase<AssignRealization> {
+struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
   using Base::Base;
 
   void runOnOperation() override {

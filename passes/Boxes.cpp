@@ -24,8 +24,7 @@ bool Box::intersects(const Box &other) const {
   return true;
 }
 
-void syncopate::subtract(llvm::SmallVectorImpl<Box> &regions,
-                         const Box &hole) {
+void syncopate::subtract(llvm::SmallVectorImpl<Box> &regions, const Box &hole) {
   llvm::SmallVector<Box> left;
   for (Box region : regions) {
     if (!region.intersects(hole)) {
@@ -80,7 +79,7 @@ void BoxIndex::sort() {
 }
 
 void BoxIndex::forEachOverlap(const Box &region,
-                                 llvm::function_ref<void(unsigned)> visit) {
+                              llvm::function_ref<void(unsigned)> visit) {
   if (entries.empty())
     return;
   if (!sorted)

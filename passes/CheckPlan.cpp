@@ -24,8 +24,7 @@ struct CheckPlan : impl::CheckPlanPassBase<CheckPlan> {
   void runOnOperation() override {
     PlanGraph graph(getOperation());
     for (unsigned id = 0; id < graph.size(); ++id)
-      if (failed(checkSource(graph, id)) ||
-          failed(checkDestination(graph, id)))
+      if (failed(checkSource(graph, id)) || failed(checkDestination(graph, id)))
         return signalPassFailure();
     markAllAnalysesPreserved();
   }
@@ -77,8 +76,8 @@ private:
       if (input.intersects(region))
         return transfer.emitOpError()
                << "overwrites an input of rank " << place.first
-               << " at offsets [" << input.offsets << "] sizes ["
-               << input.sizes << "]";
+               << " at offsets [" << input.offsets << "] sizes [" << input.sizes
+               << "]";
     std::optional<unsigned> other;
     graph.getWriters(place).forEachOverlap(region, [&](unsigned writer) {
       if (writer < id && !graph.isOrdered(writer, id))
@@ -90,8 +89,7 @@ private:
                 << "writes a chunk of rank " << place.first
                 << " that another transfer writes too: neither comes after "
                    "the other";
-    diag.attachNote(graph.getTransfer(*other).getLoc())
-        << "the other transfer";
+    diag.attachNote(graph.getTransfer(*other).getLoc()) << "the other transfer";
     return diag;
   }
 };

@@ -27,8 +27,8 @@ public:
 
   /// Returns the tokens of all transfers.
   SmallVector<Value> rewrite(Algorithm algorithm) {
-    bool pull = algorithm == Algorithm::DirectPull ||
-                algorithm == Algorithm::RingPull;
+    bool pull =
+        algorithm == Algorithm::DirectPull || algorithm == Algorithm::RingPull;
     bool ring =
         algorithm == Algorithm::RingPush || algorithm == Algorithm::RingPull;
     return ring ? rewriteRing(pull) : rewriteDirect(pull);
@@ -63,10 +63,9 @@ private:
     for (int64_t step = 1; step < members; ++step)
       for (int64_t member = 0; member < members; ++member) {
         int64_t peer = (member + step) % members;
-        Value token = pull ? move(peer, peer, member, true,
-                                  op.getDependencies())
-                           : move(member, member, peer, false,
-                                  op.getDependencies());
+        Value token =
+            pull ? move(peer, peer, member, true, op.getDependencies())
+                 : move(member, member, peer, false, op.getDependencies());
         if (token)
           tokens.push_back(token);
       }

@@ -28,7 +28,7 @@ std::array<int64_t, 3> KernelDependence::getCoordinates(KernelOp kernel,
 
 /// The part of the buffer that tile `coordinates` accesses.
 static Box getAccessedBox(FootprintOp footprint, BufferType type,
-                                ArrayRef<int64_t> coordinates) {
+                          ArrayRef<int64_t> coordinates) {
   AffineMap map = footprint.getMap();
   SmallVector<Attribute> dims;
   Type index = IndexType::get(footprint.getContext());
@@ -56,8 +56,7 @@ static Box getAccessedBox(FootprintOp footprint, BufferType type,
 /// without the kernel coming after them.
 static void reportMissing(PlanGraph &graph, KernelOp kernel,
                           FootprintOp footprint, int64_t rank,
-                          ArrayRef<int64_t> coordinates,
-                          const Box &missing) {
+                          ArrayRef<int64_t> coordinates, const Box &missing) {
   size_t dims = kernel.getTiles().size();
   InFlightDiagnostic diag = kernel.emitOpError();
   diag << "tile [" << coordinates.take_front(dims) << "] of rank " << rank
@@ -95,12 +94,11 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
     SmallVector<unsigned> needed;
     for (auto [number, footprint] : llvm::enumerate(reads)) {
       auto buffer = kernel.getBoundBuffer(footprint.getArg());
-      Box region =
-          getAccessedBox(footprint, buffer.getType(), coordinates);
+      Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
       if (region.isEmpty())
         continue;
-      auto [it, isNew] = lookedUp.try_emplace({number, region.offsets},
-                                              perRegion.size());
+      auto [it, isNew] =
+          lookedUp.try_emplace({number, region.offsets}, perRegion.size());
       if (isNew) {
         SmallVector<unsigned> &found = perRegion.emplace_back();
         SmallVector<Box> missing{region};

@@ -69,8 +69,7 @@ private:
         last[graph.getQueue(id)] = id;
       SmallVector<unsigned> waits;
       for (auto [queue, id] : last) {
-        auto [it, isNew] =
-            waited.try_emplace({position % ctas, queue}, id);
+        auto [it, isNew] = waited.try_emplace({position % ctas, queue}, id);
         if (!isNew && it->second >= id)
           continue;
         it->second = id;

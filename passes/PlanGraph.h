@@ -39,9 +39,7 @@ public:
     return predecessors[id];
   }
   /// Transfers that directly come after transfer `id`.
-  llvm::ArrayRef<unsigned> getSuccessors(unsigned id) {
-    return successors[id];
-  }
+  llvm::ArrayRef<unsigned> getSuccessors(unsigned id) { return successors[id]; }
   /// Transfers named by these tokens, and all that those come after.
   llvm::SmallVector<unsigned> getAncestors(mlir::ValueRange tokens);
   /// True if `after` comes after `before`, however indirectly, by tokens.

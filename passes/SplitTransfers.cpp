@@ -34,8 +34,8 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
     }
     if (count == 1)
       return;
-    SmallVector<TransferOpInterface> transfers = llvm::to_vector(
-        plan.getBody().getOps<TransferOpInterface>());
+    SmallVector<TransferOpInterface> transfers =
+        llvm::to_vector(plan.getBody().getOps<TransferOpInterface>());
     for (TransferOpInterface transfer : transfers)
       split(transfer, count);
     for (TransferOpInterface transfer : llvm::reverse(transfers))

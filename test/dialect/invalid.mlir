@@ -331,3 +331,9 @@ module attributes {x.t = #chunk.table<a, b : [0, 1], [2]>} {}
 // strategy_c1
 // expected-error @+1 {{expects splits to be positive, but got 0}}
 chunk.plan @p mesh [2] strategy <algorithm = direct_push, splits = 0, realization = copy_engine, order = arrival, group = 1> {}
+
+// -----
+
+// strategy_c2
+// expected-error @+1 {{expects pause to be in [0, 1000000], but got -1}}
+chunk.plan @p mesh [2] strategy <algorithm = direct_push, splits = 1, realization = copy_engine, order = arrival, group = 1, pause = -1> {}

@@ -18,7 +18,7 @@ COLUMNS = {
     "waits": "signal count",
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
-        "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization"
+        "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization pause"
     ),
     "signals": "rank signal kind",
     "calls": (
@@ -64,9 +64,7 @@ def all_gather(
     # Data signal s of a rank says that shard s has arrived there.
     ready, ready_twin, done, done_twin = (world * k for k in (2, 3, 4, 5))
     engine_done = world * 6
-    layout = SignalLayout(
-        world, ready, ready_twin, done, done_twin, engine_done, engine_done + 1
-    )
+    layout = SignalLayout(world, ready, ready_twin, done, done_twin, engine_done, engine_done + 1)
     buffers = [BufferSpec("a", shape, "bf16", inputs)]
     program = Program(world, num_ctas, tiles, buffers, layout)
     engine = realization == ENGINE
@@ -99,7 +97,9 @@ def all_gather(
             flags = [(r, s, 0) for r, s in raised]
             region = (rows, row_bytes, row_bytes, row_bytes)
             spans = (*span(waits, needs), *span(signals, flags))
-            commands.append((shard, src, 0, offset, dst, 0, offset, *region, *spans, realization))
+            commands.append(
+                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0)
+            )
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])
         for m in range(tile_rows):

@@ -13,6 +13,7 @@ from syncopate.device.roles import COMMUNICATE_MARKER, COMPUTE_MARKER
 
 TARGET = GPUTarget("cuda", 90, 32)
 NAMES = {
+    "input_rows",
     "read_tile",
     "wait_signals",
     "open_call",
@@ -34,9 +35,9 @@ def own_caches(tmp_path_factory):
 
 
 def ptx(name, num_warps=8, unit=16):
-    return compile_with(_specs(TARGET, num_warps, unit)[name], lambda _, ttgir: ttgir, "test").asm[
-        "ptx"
-    ]
+    return compile_with(
+        _specs(TARGET, num_warps, unit, True)[name], lambda _, ttgir: ttgir, "test"
+    ).asm["ptx"]
 
 
 def top_level(text):
@@ -46,7 +47,7 @@ def top_level(text):
 
 @pytest.fixture(scope="module")
 def modules():
-    return library(TARGET, 8, 16)
+    return library(TARGET, 8, 16, remote_loads=True)
 
 
 def test_library_holds_every_function(modules):
@@ -69,12 +70,12 @@ def test_library_is_read_from_disk(modules, monkeypatch):
 
     monkeypatch.setattr("syncopate.device.build.capture_ttgir", fail)
     _library.cache_clear()
-    assert library(TARGET, 8, 16) == modules
+    assert library(TARGET, 8, 16, remote_loads=True) == modules
 
 
 def test_unit_must_be_known():
     with pytest.raises(ValueError, match="unit must be one of"):
-        library(TARGET, 8, 3)
+        library(TARGET, 8, 3, remote_loads=True)
 
 
 def test_read_tile_yields_five_values(modules):
@@ -99,7 +100,7 @@ def test_wait_acquires_then_fences_for_tma():
 
 
 def test_wait_on_older_gpus_has_no_fence():
-    modules = library(GPUTarget("cuda", 80, 32), 8, 16)
+    modules = library(GPUTarget("cuda", 80, 32), 8, 16, remote_loads=True)
     assert "fence.proxy.async" not in modules["wait_signals"]
 
 

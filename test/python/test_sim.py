@@ -61,7 +61,7 @@ def test_dropped_ready_wait_is_noticed():
 
 def test_missing_signal_reports_rank_chunk_and_source():
     program = all_gather(3)
-    program.per_rank[2]["commands"][0] = (*program.per_rank[2]["commands"][0][:13], 0, 0, LDST)
+    program.per_rank[2]["commands"][0] = (*program.per_rank[2]["commands"][0][:13], 0, 0, LDST, 0)
     with pytest.raises(Deadlock) as caught:
         execute_tables(program, GEMM, seed=1)
     text = str(caught.value)
@@ -88,6 +88,6 @@ def test_missing_tile_is_an_infinite_error():
 def test_missing_done_signal_stops_the_next_staging():
     program = all_gather(2, "pull")
     calls = program.per_rank[1]["calls"][0]
-    program.per_rank[1]["calls"] = [(*calls[:4], 0, 0)]
+    program.per_rank[1]["calls"] = [(*calls[:6], 0, 0)]
     with pytest.raises(Deadlock, match="rank 0, call 2, staging: waits for signal 9 to be 1, is 0"):
         execute_tables(program, GEMM)

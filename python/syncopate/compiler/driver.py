@@ -23,6 +23,7 @@ from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.tables import (
     copy_unit,
+    loads_remotely,
     read_buffers,
     read_signal_layout,
     read_tables,
@@ -107,7 +108,7 @@ def compile(
 
     scheduled = assemble(plan, kernel_op, strategy, ttir=captured.ttir)
     run_pipeline(scheduled, "syncopate-plan-pipeline")
-    unit = copy_unit(read_tables(find_plan(scheduled), plan.world_size))
+    tables = read_tables(find_plan(scheduled), plan.world_size)
     num_warps = int(spec.options.get("num_warps", 4))
     module = assemble(
         plan,
@@ -115,7 +116,9 @@ def compile(
         strategy,
         ttir=captured.ttir,
         ttgir=captured.ttgir,
-        device=device.library(spec.target, num_warps, unit),
+        device=device.library(
+            spec.target, num_warps, copy_unit(tables), remote_loads=loads_remotely(tables)
+        ),
     )
     stages = {"plan": plan.text, "ttir": captured.ttir, "input": to_text(module)}
     run_pipeline(module, "syncopate-pipeline")

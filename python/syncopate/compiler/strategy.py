@@ -43,6 +43,9 @@ class Strategy:
         splits: Pieces that each transfer is cut into.
         order: The order of tiles.
         group: Rows of tiles that stay together in it, for locality in L2.
+        pause: Nanoseconds that a communication role rests after each block that it stores to another rank. Stores that
+            the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
+            that there is makes both faster.
 
     The enums may be given by their values, as strings.
     """
@@ -52,6 +55,7 @@ class Strategy:
     splits: int = 1
     order: TileOrder | str = TileOrder.ARRIVAL
     group: int = 8
+    pause: int = 0
 
     def __post_init__(self) -> None:
         for name, kind in (
@@ -70,13 +74,18 @@ class Strategy:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise SyncopateError(f"{name}: expects a positive integer, but got {value!r}")
+        if not isinstance(self.pause, int) or not 0 <= self.pause <= 1_000_000:
+            raise SyncopateError(
+                f"pause: expects nanoseconds up to 1000000, but got {self.pause!r}"
+            )
 
     @property
     def attribute(self) -> str:
         """The strategy as `#chunk.strategy`."""
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, splits = {self.splits}, "
-            f"realization = {_value(self.realization)}, order = {_value(self.order)}, group = {self.group}>"
+            f"realization = {_value(self.realization)}, order = {_value(self.order)}, group = {self.group}, "
+            f"pause = {self.pause}>"
         )
 
 

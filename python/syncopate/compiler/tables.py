@@ -17,7 +17,7 @@ from syncopate.runtime.interface import (
     Table,
 )
 
-__all__ = ["copy_unit", "read_buffers", "read_signal_layout", "read_tables"]
+__all__ = ["copy_unit", "loads_remotely", "read_buffers", "read_signal_layout", "read_tables"]
 
 _UNITS = (16, 8, 4, 2, 1)
 
@@ -75,3 +75,13 @@ def copy_unit(tables: tuple[Mapping[str, Table], ...]) -> int:
         for name in ("src_offset", "dst_offset", "row_bytes", "src_stride", "dst_stride"):
             divisor = math.gcd(divisor, int(np.gcd.reduce(commands.column(name)[device])))
     return next(unit for unit in _UNITS if divisor % unit == 0)
+
+
+def loads_remotely(tables: tuple[Mapping[str, Table], ...]) -> bool:
+    """Whether some communication role loads from another rank."""
+    for rank, rank_tables in enumerate(tables):
+        commands = rank_tables["commands"]
+        device = commands.column("realization") != Realization.COPY_ENGINE
+        if bool((device & (commands.column("src_rank") != rank)).any()):
+            return True
+    return False

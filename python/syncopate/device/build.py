@@ -24,7 +24,9 @@ UNITS: Final = (16, 8, 4, 2, 1)
 """Bytes that the communication role can move with one load and store."""
 
 
-def library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
+def library(
+    target: GPUTarget, num_warps: int, unit: int, *, remote_loads: bool
+) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
     The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``open_call``, ``close_call``, ``run_commands_ldst``,
@@ -35,13 +37,15 @@ def library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
         target: GPU to compile for.
         num_warps: Warps of the local kernel.
         unit: One of ``UNITS``: divides the addresses, strides and row sizes of all commands.
+        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores to another
+            rank are better issued in small blocks, which the link can take as they come.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(target, num_warps, unit)
+    return _library(target, num_warps, unit, remote_loads)
 
 
 @functools.cache
@@ -53,20 +57,23 @@ def _source_hash() -> str:
 
 
 @functools.cache
-def _library(target: GPUTarget, num_warps: int, unit: int) -> Mapping[str, str]:
-    key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{_source_hash()}"
+def _library(target: GPUTarget, num_warps: int, unit: int, remote_loads: bool) -> Mapping[str, str]:
+    key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{remote_loads}-{_source_hash()}"
     path = cache_folder("device") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
     if path.exists():
         modules: dict[str, str] = json.loads(path.read_text())
         return modules
     modules = {
-        name: capture_ttgir(spec).ttgir for name, spec in _specs(target, num_warps, unit).items()
+        name: capture_ttgir(spec).ttgir
+        for name, spec in _specs(target, num_warps, unit, remote_loads).items()
     }
     write_whole(path, json.dumps(modules))
     return modules
 
 
-def _specs(target: GPUTarget, num_warps: int, unit: int) -> dict[str, KernelSpec]:
+def _specs(
+    target: GPUTarget, num_warps: int, unit: int, remote_loads: bool
+) -> dict[str, KernelSpec]:
     def spec(
         kernel: JITFunction[Any], *arguments: str, warps: int = num_warps, **constexprs: Any
     ) -> KernelSpec:
@@ -82,7 +89,8 @@ def _specs(target: GPUTarget, num_warps: int, unit: int) -> dict[str, KernelSpec
 
     copy_warps = COPY_WARPS.value
     # Four loads of 16 bytes per thread are what 40 registers hold.
-    units_per_block = 128 * (4 if unit == 16 else 8)
+    in_flight = 4 if unit == 16 else 8
+    units_per_block = 32 * copy_warps * (in_flight if remote_loads else 1)
     return {
         "read_tile": spec(entry.read_tile_entry, "t"),
         "wait_signals": spec(

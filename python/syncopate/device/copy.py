@@ -43,9 +43,7 @@ COPY_WARPS = tl.constexpr(4)
 
 
 @triton.jit
-def copy_region(
-    command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr
-):
+def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
     """Copies blocks ``part``, ``part + parts``, … of the region of a command.
 
     The region is walked as one row of units, whatever its shape, so short rows cost no idle threads. All loads of a

@@ -32,7 +32,9 @@ def bind_gemm(
         "a_desc": Descriptor(a, (config.block_m, config.block_k)),
         "b_desc": Descriptor(b, (config.block_n, config.block_k)),
         "c_desc": Descriptor(c, (config.block_m, config.block_n)),
-        "M": m, "N": n, "K": k,
+        "M": m,
+        "N": n,
+        "K": k,
         **config.constexprs(),
     }
     return _arguments(bind, m, n, config)
@@ -49,7 +51,12 @@ def bind_gemm_pointers(
         "a_ptr": Pointer(a),
         "b_ptr": Pointer(b),
         "c_ptr": Pointer(c),
-        "M": m, "N": n, "K": k, "stride_a": k, "stride_b": k, "stride_c": n,
+        "M": m,
+        "N": n,
+        "K": k,
+        "stride_a": k,
+        "stride_b": k,
+        "stride_c": n,
         **config.constexprs(),
     }
     rows = Footprint("a_ptr", lambda m, n: (m * config.block_m, 0), (config.block_m, k))

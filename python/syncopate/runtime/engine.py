@@ -72,9 +72,7 @@ class Engine:
         src = base + op.src
         if op.rows == 1:
             return _bind("cuMemcpyAsync", op.dst, src, op.row_bytes, self.stream)
-        copy = cuda.describe_copy(
-            op.dst, src, op.rows, op.row_bytes, op.dst_stride, op.src_stride
-        )
+        copy = cuda.describe_copy(op.dst, src, op.rows, op.row_bytes, op.dst_stride, op.src_stride)
         return _bind("cuMemcpy2DAsync_v2", copy, self.stream)
 
     def place_input(self, address: int) -> None:

@@ -243,8 +243,7 @@ def _pack_commands(program: Program, rank: int, addresses: Addresses) -> Int64Ar
     if own_input is not None:
         packed[own, 0] = column("src_offset")[own] - own_input[1]
         packed[own, 11] = 1
-    if "parts" in commands.columns:
-        packed[:, 10] = column("parts")
+    packed[:, 12] = column("pause")
     return packed
 
 

@@ -15,7 +15,14 @@ from syncopate.runtime.engine import Engine
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.guard import compile_guard
-from syncopate.runtime.interface import INPUT_POINTER, BufferParam, BufferSpec, Program, ScalarParam, TensorParam
+from syncopate.runtime.interface import (
+    INPUT_POINTER,
+    BufferParam,
+    BufferSpec,
+    Program,
+    ScalarParam,
+    TensorParam,
+)
 from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.linking import (
     Addresses,
