@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import gc
-import itertools
 import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,11 @@ from benchmark.common import baselines, report
 from benchmark.common.data import GemmData
 from benchmark.common.link import measure_link
 from benchmark.common.programs import (
-    DIRECTIONS,
-    REALIZATIONS,
     SHAPES,
     Variant,
     build_program,
     tensor_names,
+    variants,
 )
 from benchmark.common.session import Candidate, Session
 
@@ -93,6 +92,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--splits", default="", help="comma-separated (default 1,2,4; quick 1)")
     parser.add_argument(
+        "--pauses", default="", help="comma-separated (default 500,1500; quick 500)"
+    )
+    parser.add_argument(
         "--only",
         default="",
         help="only variants whose name contains this, as ldst_colocated/push/1/zero-copy",
@@ -108,6 +110,9 @@ def parse() -> argparse.Namespace:
     options.rounds = options.rounds or (9 if options.quick else 21)
     options.splits = [
         int(s) for s in (options.splits or ("1" if options.quick else "1,2,4")).split(",")
+    ]
+    options.pauses = [
+        int(s) for s in (options.pauses or ("500" if options.quick else "500,1500")).split(",")
     ]
     wanted = [text for text in options.shapes.split(",") if text]
     options.shapes = (
@@ -158,16 +163,15 @@ def measure_shape(
     )
 
     programs = load_programs(session, shape, options)
-    variants = [
+    ways = [
         (variant, program)
         for base, program in programs
-        for zero_copy in (False, True)
-        if options.only
-        in (variant := Variant(base.realization, base.direction, base.splits, zero_copy)).name
+        for variant in (base, replace(base, zero_copy=True))
+        if options.only in variant.name
     ]
     errors, good = check_programs(session, data, programs, options.calls)
-    ours = [candidate(variant, program, data, out) for variant, program in variants]
-    repeats = [candidate(*variants[0], data, out, " again")] if variants else []
+    ours = [candidate(variant, program, data, out) for variant, program in ways]
+    repeats = [candidate(*ways[0], data, out, " again")] if ways else []
     session.compare(
         [*gemms, gathering, sequence, *splits, *fused, *ours, again, *repeats], options.rounds, SETS
     )
@@ -181,12 +185,12 @@ def measure_shape(
     }
     received = (session.world_size - 1) * (m // session.world_size) * k * out.element_size()
     rows = []
-    for (variant, program), timed in zip(variants, ours, strict=True):
+    for (variant, program), timed in zip(ways, ours, strict=True):
         rows.append(
             report.Row(
                 suite=SUITE, workload=workload, world_size=session.world_size, dtype="bf16", M=m, N=n, K=k,
                 realization=variant.realization, direction=variant.direction, splits=variant.splits,
-                input="zero_copy" if variant.zero_copy else "plain",
+                pause=variant.pause, input="zero_copy" if variant.zero_copy else "plain",
                 us=timed.us, gemm_us=min(g.us for g in gemms), comm_us=gathering.us, link_us=received / peak * 1e6,
                 baselines=measured, rel_err=errors[id(program)], calls_checked=options.calls, spread=spread,
                 host_us=host_us(session, variant, program, data, out),
@@ -203,23 +207,20 @@ def load_programs(
     """Compiles and loads every combination; a failure on any rank drops it on all."""
     group = ProcessGroup()
     loaded = []
-    for realization, direction, splits in itertools.product(
-        REALIZATIONS, DIRECTIONS, options.splits
-    ):
-        variant = Variant(realization, direction, splits)
-        if options.only and not any(
-            options.only in Variant(realization, direction, splits, z).name for z in (False, True)
-        ):
+    for variant in variants(options.splits, options.pauses):
+        both = (variant, replace(variant, zero_copy=True))
+        if not any(options.only in name for name in (way.name for way in both)):
             continue
         program = _try(
             session,
             variant.name,
-            lambda r=realization, d=direction, s=splits: build_program(
+            lambda v=variant: build_program(
                 *shape,
                 world_size=session.world_size,
-                realization=r,
-                algorithm=f"direct_{d}",
-                splits=s,
+                realization=v.realization,
+                algorithm=f"direct_{v.direction}",
+                splits=v.splits,
+                pause=v.pause,
             ),
         )
         if program is not None:

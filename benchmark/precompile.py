@@ -23,27 +23,28 @@ sys.path[:0] = [
 
 def main() -> None:
     """Fills the folder."""
-    from benchmark.common.programs import DIRECTIONS, REALIZATIONS, SHAPES, build_program
+    from benchmark.common.programs import SHAPES, build_program, variants
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--world", type=int, default=2, help="ranks of the benchmark")
     parser.add_argument("--splits", default="1,2,4", help="comma-separated")
+    parser.add_argument("--pauses", default="500,1500", help="comma-separated")
     parser.add_argument("--tests", action="store_true", help="those of test/gpu as well")
     options = parser.parse_args()
     if not os.environ.get("SYNCOPATE_PROGRAMS"):
         parser.error("SYNCOPATE_PROGRAMS: expects a folder in this environment variable")
     splits = [int(text) for text in options.splits.split(",")]
-    for shape, realization, direction, pieces in itertools.product(
-        SHAPES.values(), REALIZATIONS, DIRECTIONS, splits
-    ):
+    pauses = [int(text) for text in options.pauses.split(",")]
+    for shape, way in itertools.product(SHAPES.values(), variants(splits, pauses)):
         build_program(
             *shape,
             world_size=options.world,
-            realization=realization,
-            algorithm=f"direct_{direction}",
-            splits=pieces,
+            realization=way.realization,
+            algorithm=f"direct_{way.direction}",
+            splits=way.splits,
+            pause=way.pause,
         )
     if options.tests:
         compile_tests()

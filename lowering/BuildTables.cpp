@@ -143,14 +143,18 @@ public:
 
 private:
   /// The destination's kernel and all that read the destination from outside
-  /// may still be at the call before. What the executor itself does is ordered
-  /// by its stream.
+  /// may still be at the call before, and so may a stream that has not yet
+  /// taken down the twin that this transfer raised for it. What the executor
+  /// itself does is ordered by its stream.
   std::set<int64_t> findGuards(unsigned id) {
     Place place = graph.getDstPlace(id);
     std::set<int64_t> ranks{place.first};
     graph.getReaders(place).forEachOverlap(
         graph.getDstBox(id),
         [&](unsigned reader) { ranks.insert(graph.getQueue(reader).first); });
+    for (unsigned next : graph.getSuccessors(id))
+      if (isEngine(graph.getQueue(next).second))
+        ranks.insert(graph.getQueue(next).first);
     ranks.erase(graph.getQueue(id).first);
     return ranks;
   }
@@ -318,6 +322,19 @@ private:
              : addSignal(to, layout.data(id), StoreEpoch);
   }
 
+  /// A call ends only when all has come that others send, whether a tile reads
+  /// it or not: what a rank says by \c done is that its memory is at rest. The
+  /// last transfer of a queue stands for those before it.
+  void addArrivals() {
+    std::map<Queue, unsigned> last;
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (graph.getDstPlace(id).first == rank &&
+          graph.getQueue(id).first != rank)
+        last[graph.getQueue(id)] = id;
+    for (auto [queue, id] : last)
+      addWait(layout.data(id), 1);
+  }
+
   void writeCalls() {
     int64_t openBegin = numSignals();
     int64_t guardBegin = numWaits();
@@ -338,6 +355,7 @@ private:
                    isEngine(*transfer.getRealization());
     if (hasEngine)
       addWait(layout.engineDone(), 1);
+    addArrivals();
     int64_t closeBegin = numSignals();
     std::set<std::pair<int64_t, bool>> listeners;
     protocol.forEachGuardedBy(rank, [&](Queue queue) {

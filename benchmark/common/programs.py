@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,10 @@ SHAPES = {
     "ragged": (8200, 3600, 8184),
     "ragged-unaligned": (8200, 3600, 8190),
 }
+"""(M, N, K): M gathered rows, N and K of one rank."""
+
 REALIZATIONS = ("ldst_colocated", "copy_engine")
 DIRECTIONS = ("push", "pull")
-"""What the benchmark combines, and its (M, N, K): M gathered rows, N and K of one rank."""
 
 ITEM_BYTES = 2  # bf16, f16
 
@@ -36,18 +39,34 @@ class Variant:
         realization: `ldst_colocated` or `copy_engine`.
         direction: `push` or `pull`.
         splits: Pieces that each shard is cut into.
+        pause: Nanoseconds between the blocks that a communication role stores to another rank.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
     """
 
     realization: str
     direction: str
     splits: int
+    pause: int = 0
     zero_copy: bool = False
 
     @property
     def name(self) -> str:
         """For tables and messages."""
-        return f"{self.realization}/{self.direction}/{self.splits}{'/zero-copy' if self.zero_copy else ''}"
+        parts = [self.realization, self.direction, str(self.splits)]
+        parts += [f"pause {self.pause}"] if self.pause else []
+        parts += ["zero-copy"] if self.zero_copy else []
+        return "/".join(parts)
+
+
+def variants(splits: Sequence[int], pauses: Sequence[int]) -> list[Variant]:
+    """Every way to run an all-gather that the suites compare, from plain tensors."""
+    ways = [
+        Variant(realization, direction, pieces)
+        for realization, direction, pieces in itertools.product(REALIZATIONS, DIRECTIONS, splits)
+    ]
+    # Only a role that stores to other ranks rests.
+    paced = itertools.product(splits, pauses)
+    return ways + [Variant("ldst_colocated", "push", pieces, pause) for pieces, pause in paced]
 
 
 def tma_can_address(*row_elements: int) -> bool:
@@ -75,6 +94,7 @@ def build_program(
     realization: str = "ldst_colocated",
     algorithm: str = "direct_push",
     splits: int = 1,
+    pause: int = 0,
     dtype: str = "bf16",
     config: GemmConfig | None = None,
     timeout: float = 10.0,
@@ -89,6 +109,7 @@ def build_program(
         realization: Of every transfer.
         algorithm: `direct_push`, `direct_pull`, `ring_push` or `ring_pull`.
         splits: Pieces per shard.
+        pause: Nanoseconds between blocks stored to another rank.
         dtype: Of A, B and C.
         config: Tiles; by default those of `choose_config`.
         timeout: Limit of device waits in seconds.
@@ -100,8 +121,10 @@ def build_program(
     config = config or choose_config(m, n, k)
     folder = os.environ.get("SYNCOPATE_PROGRAMS")
     if not folder:
-        return _compile(m, n, k, world_size, realization, algorithm, splits, dtype, config, timeout)
-    choices = f"{realization}-{algorithm}-{splits}-{dtype}-{timeout:g}s"
+        return _compile(
+            m, n, k, world_size, realization, algorithm, splits, pause, dtype, config, timeout
+        )
+    choices = f"{realization}-{algorithm}-{splits}-{pause}-{dtype}-{timeout:g}s"
     tiles = (
         f"{config.block_m}x{config.block_n}x{config.block_k}-{config.num_stages}-{config.num_ctas}"
     )
@@ -109,7 +132,7 @@ def build_program(
     if path.exists():
         return pickle.loads(path.read_bytes())  # our own file
     program = freeze(
-        _compile(m, n, k, world_size, realization, algorithm, splits, dtype, config, timeout)
+        _compile(m, n, k, world_size, realization, algorithm, splits, pause, dtype, config, timeout)
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}")
@@ -143,6 +166,7 @@ def _compile(
     realization: str,
     algorithm: str,
     splits: int,
+    pause: int,
     dtype: str,
     config: GemmConfig,
     timeout: float,
@@ -159,7 +183,11 @@ def _compile(
         plan,
         **bind(a, n, config),
         strategy=syncopate.Strategy(
-            algorithm=algorithm, realization=realization, splits=splits, group=config.group_m
+            algorithm=algorithm,
+            realization=realization,
+            splits=splits,
+            group=config.group_m,
+            pause=pause,
         ),
         target="sm_90",
         timeout=timeout,

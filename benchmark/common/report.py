@@ -39,6 +39,7 @@ class Row:
     realization: str
     direction: str
     splits: int
+    pause: int
     input: str
     us: float
     gemm_us: float
@@ -114,7 +115,7 @@ def write_table(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> Non
 
 
 _COLUMNS = (
-    "realization", "direction", "splits", "input", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error", "host µs",
+    "realization", "direction", "splits", "pause", "input", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error", "host µs",
 )  # fmt: skip
 
 
@@ -153,7 +154,7 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
             "|---" * (len(_COLUMNS) + 1) + "|",
         ]
         for row in sorted(chosen, key=lambda row: row.us):
-            cells = [row.realization, row.direction, row.splits, row.input, _us(row.us)]
+            cells = [row.realization, row.direction, row.splits, row.pause, row.input, _us(row.us)]
             cells += [f"{row.us / row.gemm_us:.3f}", f"{row.speedup:.2f}x", f"{row.efficiency:.2f}"]
             cells += [f"{row.rel_err:.1e}", f"{row.host_us:.0f}", row.verdict]
             lines.append(f"| {' | '.join(map(str, cells))} |")

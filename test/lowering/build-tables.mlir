@@ -18,18 +18,19 @@ chunk.plan @gather mesh [3] {
   }
 }
 
-// A put waits until its destination has ended the call before (count 0), and raises the destination's flag.
+// A put waits until its destination has ended the call before (count 0), and raises the destination's flag. A call
+// ends when all that others send has come.
 // PUSH: rank 1
-// PUSH-SAME: calls = #chunk.table<open_begin, open_end, guard_begin, guard_end, close_wait_begin, close_wait_end, close_signal_begin, close_signal_end : [2, 2, 4, 4, 4, 4, 2, 4]>
+// PUSH-SAME: calls = #chunk.table<open_begin, open_end, guard_begin, guard_end, close_wait_begin, close_wait_end, close_signal_begin, close_signal_end : [2, 2, 4, 4, 4, 6, 2, 4]>
 // PUSH-SAME: commands = #chunk.table<transfer, src_rank, src_buffer, src_offset, dst_rank, dst_buffer, dst_offset, rows, row_bytes, src_stride, dst_stride, wait_begin, wait_end, signal_begin, signal_end, realization, pause : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 0], [4, 1, 0, 32, 0, 0, 32, 1, 32, 32, 32, 3, 4, 1, 2, 4, 0]>
 // PUSH-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [0, 4, 0], [0, 19, 0], [2, 19, 0]>
-// PUSH-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [20, 0], [18, 0]>
+// PUSH-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [20, 0], [18, 0], [0, 1], [5, 1]>
 
 // The engine waits for twins, and the call waits for the engine.
 // ENGINE: rank 1
-// ENGINE-SAME: calls = {{.*}} : [2, 2, 4, 4, 4, 5, 2, 4]>
+// ENGINE-SAME: calls = {{.*}} : [2, 2, 4, 4, 4, 7, 2, 4]>
 // ENGINE-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [0, 4, 0], [0, 22, 1], [2, 22, 1]>
-// ENGINE-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [23, 1], [21, 1], [24, 1]>
+// ENGINE-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [23, 1], [21, 1], [24, 1], [0, 1], [5, 1]>
 
 // A get waits until its source is in place. The source's rank first stages its input, when those that got the one
 // before are through, and tells them.
@@ -43,7 +44,7 @@ chunk.plan @gather mesh [3] {
 // RING: rank 1
 // RING-SAME: commands = {{.*}} : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 2, 0, 0], [4, 1, 0, 0, 2, 0, 0, 1, 32, 32, 32, 3, 4, 2, 3, 0, 0]>
 // RING-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [2, 7, 1], [2, 4, 0], [0, 22, 1]>
-// RING-SAME: waits = #chunk.table<signal, count : [0, 1], [3, 1], [23, 1], [6, 1], [24, 1]>
+// RING-SAME: waits = #chunk.table<signal, count : [0, 1], [3, 1], [23, 1], [6, 1], [24, 1], [3, 1]>
 
 // What a rank gets is got from it in turn, so it waits for that reader before it overwrites the place.
 // RINGPULL: rank 1
@@ -61,4 +62,18 @@ chunk.plan @strided mesh [2] {
   chunk.input %a[0, 0, 0] sizes [2, 4, 3] on 0 : !chunk.buffer<2x4x4xf32>
   %t = chunk.put %a[0, 0, 1] to %a[0, 0, 2] sizes [2, 2, 2] from 0 to 1 : !chunk.buffer<2x4x4xf32> to !chunk.buffer<2x4x4xf32>
   chunk.kernel @k tiles [1] ctas 3 args() after(%t) {}
+}
+
+// A stream that comes after a put it does not read takes down the put's twin; until then its rank's call has not ended,
+// and the put waits for that too.
+// PUSH-LABEL: chunk.plan @order_only
+// PUSH: rank 0
+// PUSH-SAME: waits = #chunk.table<signal, count : [11, 0], [12, 0]>
+chunk.plan @order_only mesh [3] {
+  %a = chunk.buffer "a" : !chunk.buffer<4xf32>
+  chunk.input %a[0] sizes [1] on 0 : !chunk.buffer<4xf32>
+  chunk.input %a[1] sizes [1] on 2 : !chunk.buffer<4xf32>
+  %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
+  %t1 = chunk.put %a[1] to %a[1] sizes [1] from 2 to 1 after(%t0) realize copy_engine : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
+  chunk.kernel @k tiles [1] ctas 3 args() after(%t1) {}
 }

@@ -113,6 +113,7 @@ class RankState:
                 same_device=lambda other: group.shares_device(rank, other),
             )
         self._own_input = OwnInput(program, rank, self._kernel.arguments, self.engine)
+        self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
 
@@ -226,7 +227,8 @@ class RankState:
 
     def stage(self, stream: int) -> None:
         """Copies the inputs that cannot stay where they are, and lets the side stream start behind that."""
-        if self._staged:
+        # What the kernel raises when it opens must not come before streams of other ranks have consumed the last.
+        if self._staged or self._opens:
             self.acquire(stream)
             with self._current(stream):
                 for view, given in self._staged:
