@@ -44,37 +44,19 @@ def compile_ag_gemm(
       target: what to compile for.
       **tile: fields of `GemmConfig` that differ from its defaults.
     """
-    from syncopate import Descriptor, Plan, Strategy, Tensor, compile
+    from syncopate import Plan, Strategy, compile
     from syncopate.kernels import GemmConfig, gemm
+    from syncopate.kernels.bind import bind_gemm
 
     m, n, k = shape
-    config = GemmConfig(**tile)
     plan = Plan("ag_gemm", mesh=[world])
     a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
     plan.all_gather(a, axis=0)
-    bind = {
-        "a_desc": Descriptor(a, (config.block_m, config.block_k)),
-        "b_desc": Descriptor(Tensor("b", (n, k), "bf16"), (config.block_n, config.block_k)),
-        "c_desc": Descriptor(
-            Tensor("c", (m, n), "bf16", output=True), (config.block_m, config.block_n)
-        ),
-        "M": m,
-        "N": n,
-        "K": k,
-        **config.constexprs(),
-    }
-    strategy = Strategy(choices.algorithm, choices.realization, choices.splits)
-    tiles = config.tiles(m, n)
-    return compile(
-        gemm,
-        plan,
-        bind=bind,
-        tiles=tiles,
-        ctas=config.num_ctas,
-        strategy=strategy,
-        target=target,
-        options=config.options(),
+    strategy = Strategy(
+        algorithm=choices.algorithm, realization=choices.realization, splits=choices.splits
     )
+    arguments = bind_gemm(a, n, GemmConfig(**tile))
+    return compile(gemm, plan, **arguments, strategy=strategy, target=target)
 
 
 def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:

@@ -55,7 +55,7 @@ class Strategy:
     splits: int = 1
     order: TileOrder | str = TileOrder.ARRIVAL
     group: int = 8
-    pause: int = 0
+    pause: int = 500
 
     def __post_init__(self) -> None:
         for name, kind in (
