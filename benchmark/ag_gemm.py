@@ -52,7 +52,7 @@ def main() -> int:
     peak = max(link.values())
     session.say("link " + ", ".join(f"{name} {rate / 1e9:.0f} GB/s" for name, rate in link.items()))
     meta: dict[str, Any] = {
-        **report.describe_run(options.commit),
+        **report.describe_run(session.world_size, options.commit),
         "link_bytes_per_s": {k: round(v) for k, v in link.items()},
     }
     rows: list[report.Row] = []

@@ -70,8 +70,12 @@ class Row:
         return "win" if self.speedup > 1 else "loss"
 
 
-def describe_run(commit: str = "") -> dict[str, str]:
-    """Hardware, versions, commit and command of this run."""
+def describe_run(world_size: int, commit: str = "") -> dict[str, str]:
+    """Hardware, versions, commit and command of this run; where its results went is left out."""
+    words = list(sys.argv)
+    for option in ("--out", "--commit"):
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
     import torch
     import triton
 
@@ -84,7 +88,7 @@ def describe_run(commit: str = "") -> dict[str, str]:
         "torch": torch.__version__,
         "triton": triton.__version__,
         "commit": commit or _output("git", "rev-parse", "HEAD"),
-        "command": " ".join(["torchrun", "--nproc-per-node", "N", *sys.argv]),
+        "command": " ".join(["torchrun", "--nproc-per-node", str(world_size), *words]),
         "date": datetime.now(timezone.utc).date().isoformat(),
     }
 
@@ -115,7 +119,8 @@ def write_table(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> Non
 
 
 _COLUMNS = (
-    "realization", "direction", "splits", "pause", "input", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error", "host µs",
+    "realization", "direction", "splits", "pause", "input", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error",
+    "host µs",
 )  # fmt: skip
 
 
