@@ -191,7 +191,8 @@ def measure_shape(
                 suite=SUITE, workload=workload, world_size=session.world_size, dtype="bf16", M=m, N=n, K=k,
                 realization=variant.realization, direction=variant.direction, splits=variant.splits,
                 pause=variant.pause, input="zero_copy" if variant.zero_copy else "plain",
-                us=timed.us, gemm_us=min(g.us for g in gemms), comm_us=gathering.us, link_us=received / peak * 1e6,
+                us=timed.us, gemm_us=min(g.us for g in gemms), local_gemm_us=gemms[-1].us,
+                comm_us=gathering.us, link_us=received / peak * 1e6,
                 baselines=measured, rel_err=errors[id(program)], calls_checked=options.calls, spread=spread,
                 host_us=host_us(session, variant, program, data, out),
             )

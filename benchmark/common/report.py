@@ -43,6 +43,7 @@ class Row:
     input: str
     us: float
     gemm_us: float
+    local_gemm_us: float
     comm_us: float
     link_us: float
     baselines: dict[str, float | None]
@@ -152,7 +153,8 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
             "",
             f"## M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, per rank)",
             "",
-            f"GEMM alone {_us(first.gemm_us)}, NCCL all-gather alone {_us(first.comm_us)}, "
+            f"GEMM alone {_us(first.gemm_us)} (the local kernel, unfused: {_us(first.local_gemm_us)}), "
+            f"NCCL all-gather alone {_us(first.comm_us)}, "
             f"link {_us(first.link_us)}; baselines: {named}; spread {100 * first.spread:.1f} %",
             "",
             f"| {' | '.join(_COLUMNS)} | |",
