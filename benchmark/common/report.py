@@ -19,6 +19,7 @@ class Row:
     Attributes:
         us: The variant, from plain tensors (or a symmetric input, if `input` is zero_copy) to a usable output.
         gemm_us: The GEMM alone, the best of cuBLAS and our kernel.
+        local_gemm_us: Our kernel alone, under plain Triton.
         comm_us: NCCL's collective alone.
         link_us: The bytes that a rank receives, at the link peak of this run.
         baselines: By name; None where one does not run.
