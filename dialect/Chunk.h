@@ -34,6 +34,12 @@ class FootprintOp;
 
 /// Checks the constraints that every `TransferOpInterface` shares.
 mlir::LogicalResult verifyTransfer(mlir::Operation *op);
+
+/// The number of innermost dimensions of a region that merge into one row,
+/// contiguous in both buffers. The dimension before them gives rows with a
+/// stride, and those before that slices.
+size_t getNumRowDims(BufferType src, BufferType dst,
+                     llvm::ArrayRef<int64_t> sizes);
 } // namespace syncopate::chunk
 
 #include "dialect/ChunkInterfaces.h.inc"

@@ -7,6 +7,7 @@
 
 #include "dialect/Chunk.h"
 
+#include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -29,14 +30,20 @@ void ChunkDialect::registerAttrs() {
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, int64_t splits, Realization,
                                    TileOrder, int64_t group, int64_t pause) {
-  if (splits <= 0)
-    return emitError() << "expects splits to be positive, but got " << splits;
+  if (splits <= 0 || splits > kMaxSplits) // strategy_c1
+    return emitError() << "expects splits to be in [1, " << kMaxSplits
+                       << "], but got " << splits;
   if (group <= 0)
     return emitError() << "expects group to be positive, but got " << group;
-  if (pause < 0 || pause > 1000000)
+  if (pause < 0 || pause > 1000000) // strategy_c2
     return emitError() << "expects pause to be in [0, 1000000], but got "
                        << pause;
   return success();
+}
+
+StrategyAttr StrategyAttr::getDefault(MLIRContext *context) {
+  // The defaults stand in ODS, whose generated code knows them as a parser.
+  return cast<StrategyAttr>(parseAttribute("#chunk.strategy<>", context));
 }
 
 int64_t TableAttr::getColumn(StringRef name) const {

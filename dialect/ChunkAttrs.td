@@ -54,6 +54,14 @@ def Chunk_Access : Chunk_I32Enum<"Access", "direction of an access", [
 
 def Chunk_AccessAttr : EnumAttr<Chunk_Dialect, Chunk_Access, "access">;
 
+/// A field of an attribute that may be left out, with the value it has then.
+class Chunk_Field<string type, string value>
+    : DefaultValuedParameter<type, value>;
+class Chunk_EnumField<EnumInfo enumInfo, string value>
+    : EnumParameter<enumInfo> {
+  let defaultValue = enumInfo.cppType # "::" # value;
+}
+
 def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
   let mnemonic = "strategy";
   let summary = "the choices made for a plan";
@@ -64,19 +72,31 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     tiles that stay together in it, and how long a communication role rests
     after each block that it stores to another rank, in nanoseconds.
 
+    A field that is left out has its default: `algorithm = direct_push`,
+    `splits = 1`, `realization = ldst_colocated`, `order = arrival`,
+    `group = 8`, `pause = 0`. A plan without a strategy has all of them.
+
     Constraints:
-    * (strategy_c1) `splits` and `group` are positive.
+    * (strategy_c1) `splits` is in [1, 4096], and `group` is positive.
     * (strategy_c2) `pause` is in [0, 1000000].
+
+    Example: `#chunk.strategy<splits = 4, realization = copy_engine>`.
   }];
   let parameters = (ins
-      EnumParameter<Chunk_Algorithm>:$algorithm,
-      "int64_t":$splits,
-      EnumParameter<Chunk_Realization>:$realization,
-      EnumParameter<Chunk_TileOrder>:$order,
-      "int64_t":$group,
-      DefaultValuedParameter<"int64_t", "0">:$pause);
+      Chunk_EnumField<Chunk_Algorithm, "DirectPush">:$algorithm,
+      Chunk_Field<"int64_t", "1">:$splits,
+      Chunk_EnumField<Chunk_Realization, "LdstColocated">:$realization,
+      Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
+      Chunk_Field<"int64_t", "8">:$group,
+      Chunk_Field<"int64_t", "0">:$pause);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Pieces that a transfer is split into at most.
+    static constexpr int64_t kMaxSplits = 4096;
+    /// The strategy whose fields are all left out.
+    static StrategyAttr getDefault(::mlir::MLIRContext *context);
+  }];
 }
 
 def Chunk_TableAttr : AttrDef<Chunk_Dialect, "Table"> {

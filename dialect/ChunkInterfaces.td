@@ -22,10 +22,13 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
     * (transfer_c2) offsets and sizes have as many entries as the buffer has
       dimensions.
     * (transfer_c3) sizes are positive, and the region lies inside the buffer
-      on both sides, in every static dimension.
+      on both sides; in a dynamic dimension it ends before 2^48, and all of it
+      has fewer than 2^48 bytes.
     * (transfer_c4) both buffers have the same element type.
     * (transfer_c5) a transfer within one rank and one buffer does not overlap
       itself.
+    * (transfer_c6) the region is at most 2^16 slices, each of which is rows
+      with one stride on both sides: what one command can move.
   }];
   let methods = [
     InterfaceMethod<"Buffer the bytes come from.",

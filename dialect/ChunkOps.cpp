@@ -28,6 +28,10 @@ int64_t PlanOp::getNumRanks() {
   return ranks;
 }
 
+StrategyAttr PlanOp::getStrategyOrDefault() {
+  return getStrategy().value_or(StrategyAttr::getDefault(getContext()));
+}
+
 SmallVector<BufferOp> PlanOp::getBuffers() {
   return llvm::to_vector(getBody().getOps<BufferOp>());
 }

@@ -43,8 +43,13 @@ def Chunk_PlanOp : Chunk_Op<"plan", [
     flags, written by `chunk-allocate-signals`.
 
     Constraints:
-    * (plan_c1) `mesh` has at least one entry, and all are positive.
+    * (plan_c1) `mesh` has at least one entry, all are positive, and there are
+      at most 4096 ranks.
     * (plan_c2) buffer names are unique.
+    * (plan_c3) there is at most one kernel.
+    * (plan_c4) there is at most one schedule per rank.
+    * (plan_c5) the body holds operations of plans only, so that every buffer
+      and every token comes from one of them.
 
     Example:
 
@@ -67,9 +72,13 @@ def Chunk_PlanOp : Chunk_Op<"plan", [
     attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
+    static constexpr int64_t kMaxRanks = 4096;
     /// Number of ranks.
     int64_t getNumRanks();
+    /// The strategy, or that of all defaults.
+    StrategyAttr getStrategyOrDefault();
     /// Buffers in order of appearance; a buffer's index in tables is its
     /// position here.
     ::llvm::SmallVector<BufferOp> getBuffers();
@@ -96,7 +105,8 @@ def Chunk_InputOp : Chunk_PlanBodyOp<"input"> {
 
     Constraints:
     * (input_c1) the rank is in [0, number of ranks).
-    * (input_c2) the region lies inside the buffer.
+    * (input_c2) the region lies inside the buffer, as a transfer's does.
+    * (input_c3) the region is at most 2^16 slices, as a transfer's is.
   }];
   let arguments = (ins Chunk_BufferType:$buffer,
                        DenseI64ArrayAttr:$offsets,
@@ -112,7 +122,7 @@ def Chunk_InputOp : Chunk_PlanBodyOp<"input"> {
 // Transfers
 //===----------------------------------------------------------------------===//
 
-class Chunk_TransferOp<string opMnemonic, string executor>
+class Chunk_TransferOp<string opMnemonic>
     : Chunk_PlanBodyOp<opMnemonic, [
         DeclareOpInterfaceMethods<Chunk_TransferOpInterface>]> {
   let arguments = (ins Chunk_BufferType:$src,
@@ -136,7 +146,7 @@ class Chunk_TransferOp<string opMnemonic, string executor>
   }];
 }
 
-def Chunk_PutOp : Chunk_TransferOp<"put", "src"> {
+def Chunk_PutOp : Chunk_TransferOp<"put"> {
   let summary = "push a chunk to another rank";
   let description = [{
     Rank `from` copies the region of `src` to the region of `dst` on rank
@@ -158,7 +168,7 @@ def Chunk_PutOp : Chunk_TransferOp<"put", "src"> {
   }];
 }
 
-def Chunk_GetOp : Chunk_TransferOp<"get", "dst"> {
+def Chunk_GetOp : Chunk_TransferOp<"get"> {
   let summary = "pull a chunk from another rank";
   let description = [{
     Like `chunk.put`, but executed by rank `to`, which reads the source
@@ -237,8 +247,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     reads: written by hand, or by `chunk-infer-tile-footprints`.
 
     Constraints:
-    * (kernel_c1) `tiles` has one to three entries, all positive.
-    * (kernel_c2) `ctas` is positive.
+    * (kernel_c1) `tiles` has one to three entries, all positive, of fewer
+      than 2^22 tiles in all.
+    * (kernel_c2) `ctas` is in [1, 2^31).
     * (kernel_c3) argument names are unique and as many as the buffers.
 
     Example:
@@ -260,6 +271,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    static constexpr int64_t kMaxTiles = int64_t(1) << 22;
     /// Number of tiles of the grid.
     int64_t getNumTiles();
     /// The buffer bound to the argument called `name`, or null.
@@ -278,8 +290,9 @@ def Chunk_FootprintOp : Chunk_Op<"footprint", [HasParent<"KernelOp">]> {
     Constraints:
     * (footprint_c1) the argument is bound by the kernel.
     * (footprint_c2) the map takes as many dimensions as the tile grid has,
-      and gives as many results as the buffer has dimensions.
-    * (footprint_c3) there are as many sizes as dimensions, all positive.
+      gives as many results as the buffer has dimensions, and is affine:
+      products and divisions are by constants, and divisors are positive.
+    * (footprint_c3) there are as many sizes as dimensions, all in [1, 2^48).
 
     Example:
     `chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512]`.

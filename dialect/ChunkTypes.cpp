@@ -46,6 +46,24 @@ void BufferType::print(AsmPrinter &printer) const {
   printer << getElementType() << '>';
 }
 
+/// See BufferType::getRegionBytes.
+static int64_t countBytes(ArrayRef<int64_t> sizes, int64_t elementBytes) {
+  int64_t bytes = elementBytes;
+  for (int64_t size : sizes) {
+    if (ShapedType::isDynamic(size))
+      continue;
+    // Dividing keeps a huge size from wrapping around.
+    if (size > (BufferType::kMaxBytes - 1) / bytes)
+      return BufferType::kMaxBytes;
+    bytes *= size;
+  }
+  return bytes;
+}
+
+int64_t BufferType::getRegionBytes(ArrayRef<int64_t> sizes) const {
+  return countBytes(sizes, getElementBytes());
+}
+
 LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  ArrayRef<int64_t> shape, Type elementType) {
   if (shape.empty() || shape.size() > 5)
@@ -60,5 +78,7 @@ LogicalResult BufferType::verify(function_ref<InFlightDiagnostic()> emitError,
                           elementType.getIntOrFloatBitWidth()))
     return emitError() << "expects elements of 8, 16, 32 or 64 bits, but got "
                        << elementType;
+  if (countBytes(shape, elementType.getIntOrFloatBitWidth() / 8) >= kMaxBytes)
+    return emitError() << "expects a buffer of fewer than 2^48 bytes"; // c4
   return success();
 }

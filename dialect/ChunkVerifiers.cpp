@@ -11,6 +11,8 @@
 
 #include "dialect/Chunk.h"
 
+#include "mlir/IR/AffineMap.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -51,7 +53,43 @@ static LogicalResult verifyRegion(Operation *op, StringRef what,
              << "expects " << what << " chunk to lie inside " << type
              << ", but dimension " << dim << " has offset " << offsets[dim]
              << " and size " << sizes[dim];
+    if (sizes[dim] >= BufferType::kMaxBytes ||
+        offsets[dim] >= BufferType::kMaxBytes - sizes[dim])
+      return op->emitOpError()
+             << "expects " << what
+             << " chunk to end before 2^48, but dimension " << dim
+             << " has offset " << offsets[dim] << " and size " << sizes[dim];
   }
+  if (type.getRegionBytes(sizes) >= BufferType::kMaxBytes)
+    return op->emitOpError()
+           << "expects " << what << " chunk to have fewer than 2^48 bytes";
+  return success();
+}
+
+size_t syncopate::chunk::getNumRowDims(BufferType src, BufferType dst,
+                                       ArrayRef<int64_t> sizes) {
+  size_t dims = 1;
+  while (dims < sizes.size()) {
+    size_t dim = sizes.size() - dims;
+    if (sizes[dim] != src.getShape()[dim] || sizes[dim] != dst.getShape()[dim])
+      break;
+    ++dims;
+  }
+  return dims;
+}
+
+static LogicalResult verifySlices(Operation *op, BufferType src, BufferType dst,
+                                  ArrayRef<int64_t> sizes) {
+  constexpr int64_t maxSlices = 1 << 16;
+  // Rows, and the stride between them.
+  size_t inner = getNumRowDims(src, dst, sizes) + 1;
+  int64_t slices = 1;
+  for (int64_t size : sizes.drop_back(std::min<size_t>(inner, sizes.size())))
+    slices *= size; // fewer than the bytes of the chunk
+  if (slices > maxSlices)
+    return op->emitOpError()
+           << "expects a chunk of at most " << maxSlices
+           << " slices of rows with one stride, but got " << slices;
   return success();
 }
 
@@ -86,7 +124,7 @@ LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
       return op->emitOpError("expects src and dst chunks of the same buffer "
                              "on the same rank not to overlap");
   }
-  return success();
+  return verifySlices(op, src, dst, transfer.getSizes()); // transfer_c6
 }
 
 LogicalResult PlanOp::verify() {
@@ -97,20 +135,55 @@ LogicalResult PlanOp::verify() {
     if (size <= 0)
       return emitOpError() << "expects mesh sizes to be positive, but got "
                            << size;
-    // More ranks than any machine has would overflow the products below.
-    if ((ranks *= std::min<int64_t>(size, 1 << 20)) > (1 << 20))
-      return emitOpError() << "expects at most " << (1 << 20) << " ranks";
+    // Dividing keeps a huge size from wrapping around.
+    if (size > kMaxRanks / ranks)
+      return emitOpError() << "expects at most " << kMaxRanks << " ranks";
+    ranks *= size;
   }
-  llvm::StringMap<BufferOp> seen;
-  for (BufferOp buffer : getBuffers()) { // plan_c2
-    auto [it, isNew] = seen.try_emplace(buffer.getName(), buffer);
-    if (!isNew) {
-      auto diag = buffer.emitOpError() << "expects a unique name, but got "
-                                       << buffer.getNameAttr() << " again";
-      diag.attachNote(it->second.getLoc()) << "first buffer of this name";
-      return diag;
+  return success();
+}
+
+/// Runs after the verifiers of the body, so that its operations can be trusted.
+LogicalResult PlanOp::verifyRegions() {
+  llvm::StringMap<Operation *> names;
+  llvm::DenseMap<int64_t, Operation *> schedules;
+  SmallVector<ScheduleOp> unbound;
+  KernelOp kernel;
+  auto report = [](Operation *op, const Twine &text, Operation *first,
+                   StringRef note) -> LogicalResult {
+    InFlightDiagnostic diag = op->emitOpError() << text;
+    diag.attachNote(first->getLoc()) << note;
+    return diag;
+  };
+  for (Operation &op : getBody().getOps()) {
+    if (auto buffer = dyn_cast<BufferOp>(op)) { // plan_c2
+      auto [it, isNew] = names.try_emplace(buffer.getName(), buffer);
+      if (!isNew)
+        return report(buffer,
+                      "expects a unique name, but got \"" + buffer.getName() +
+                          "\" again",
+                      it->second, "first buffer of this name");
+    } else if (auto other = dyn_cast<KernelOp>(op)) { // plan_c3
+      if (kernel)
+        return report(other, "expects to be the only kernel of its plan",
+                      kernel, "the other kernel");
+      kernel = other;
+    } else if (auto schedule = dyn_cast<ScheduleOp>(op)) { // plan_c4
+      auto [it, isNew] = schedules.try_emplace(schedule.getRank(), schedule);
+      if (!isNew)
+        return report(schedule,
+                      "expects to be the only schedule of rank " +
+                          Twine(schedule.getRank()),
+                      it->second, "the other schedule");
+      unbound.push_back(schedule);
+    } else if (!isa<InputOp, TransferOpInterface, AllGatherOp, JoinOp>(op)) {
+      return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
+  for (ScheduleOp schedule : unbound) // schedule_c2
+    if (!kernel || schedule.getKernelAttr() != kernel.getKernelAttr())
+      return schedule.emitOpError() << "expects a kernel of the plan, but got "
+                                    << schedule.getKernelAttr();
   return success();
 }
 
@@ -118,8 +191,10 @@ LogicalResult InputOp::verify() {
   // input_c1, input_c2
   if (failed(verifyRank(*this, "holding", getRank())))
     return failure();
-  return verifyRegion(*this, "input", getBuffer().getType(), getOffsets(),
-                      getSizes());
+  BufferType type = getBuffer().getType();
+  if (failed(verifyRegion(*this, "input", type, getOffsets(), getSizes())))
+    return failure();
+  return verifySlices(*this, type, type, getSizes()); // input_c3
 }
 
 LogicalResult AllGatherOp::verify() {
@@ -154,13 +229,14 @@ LogicalResult KernelOp::verify() {
     if (size <= 0)
       return emitOpError() << "expects grid sizes to be positive, but got "
                            << size;
-    if ((tiles *= std::min<int64_t>(size, int64_t(1) << 31)) >=
-        (int64_t(1) << 31))
-      return emitOpError("expects fewer than 2^31 tiles");
+    // Dividing keeps a huge size from wrapping around.
+    if (size > (kMaxTiles - 1) / tiles)
+      return emitOpError() << "expects fewer than " << kMaxTiles << " tiles";
+    tiles *= size;
   }
-  if (static_cast<int64_t>(getCtas()) <= 0) // kernel_c2
-    return emitOpError() << "expects ctas to be positive, but got "
-                         << static_cast<int64_t>(getCtas());
+  auto ctas = static_cast<int64_t>(getCtas());
+  if (ctas < 1 || ctas > std::numeric_limits<int32_t>::max()) // kernel_c2
+    return emitOpError() << "expects ctas to be in [1, 2^31), but got " << ctas;
   if (getArgNames().size() != getBuffers().size()) // kernel_c3
     return emitOpError() << "expects as many argument names as buffers, but "
                             "got "
@@ -172,6 +248,21 @@ LogicalResult KernelOp::verify() {
       return emitOpError() << "expects unique argument names, but got " << name
                            << " twice";
   return success();
+}
+
+/// True if the map only adds, multiplies by constants, and divides by positive
+/// ones.
+static bool isAffine(AffineMap map) {
+  bool affine = true;
+  map.walkExprs([&](AffineExpr expr) {
+    auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+    if (!binary || expr.getKind() == AffineExprKind::Add)
+      return;
+    auto rhs = dyn_cast<AffineConstantExpr>(binary.getRHS());
+    affine &=
+        rhs && (expr.getKind() == AffineExprKind::Mul || rhs.getValue() > 0);
+  });
+  return affine;
 }
 
 LogicalResult FootprintOp::verify() {
@@ -191,21 +282,20 @@ LogicalResult FootprintOp::verify() {
     return emitOpError() << "expects a map from " << kernel.getTiles().size()
                          << " tile coordinates to " << rank
                          << " offsets, but got " << getMapAttr();
+  if (!isAffine(map))
+    return emitOpError() << "expects an affine map whose divisors are "
+                            "positive, but got "
+                         << getMapAttr();
   if (getSizes().size() != rank) // footprint_c3
     return emitOpError() << "expects " << rank << " sizes, but got "
                          << getSizes().size();
   for (int64_t size : getSizes())
-    if (size <= 0)
-      return emitOpError() << "expects sizes to be positive, but got " << size;
+    if (size <= 0 || size >= BufferType::kMaxBytes)
+      return emitOpError() << "expects sizes to be in [1, 2^48), but got "
+                           << size;
   return success();
 }
 
 LogicalResult ScheduleOp::verify() {
-  if (failed(verifyRank(*this, "scheduled", getRank()))) // schedule_c1
-    return failure();
-  for (KernelOp kernel : getPlan(*this).getBody().getOps<KernelOp>())
-    if (kernel.getKernelAttr() == getKernelAttr())
-      return success();
-  return emitOpError() << "expects a kernel of the plan, but got "
-                       << getKernelAttr(); // schedule_c2
+  return verifyRank(*this, "scheduled", getRank()); // schedule_c1
 }

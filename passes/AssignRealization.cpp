@@ -22,9 +22,7 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
 
   void runOnOperation() override {
     PlanOp plan = getOperation();
-    Realization chosen = Realization::LdstColocated;
-    if (plan.getStrategy())
-      chosen = plan.getStrategy()->getRealization();
+    Realization chosen = plan.getStrategyOrDefault().getRealization();
     if (!realization.empty()) {
       std::optional<Realization> named = symbolizeRealization(realization);
       if (!named) {

@@ -107,21 +107,19 @@ struct DecomposeCollectives
 
   void runOnOperation() override {
     PlanOp plan = getOperation();
-    std::optional<Algorithm> chosen;
+    Algorithm chosen = plan.getStrategyOrDefault().getAlgorithm();
     if (!algorithm.empty()) {
-      chosen = symbolizeAlgorithm(algorithm);
-      if (!chosen) {
+      std::optional<Algorithm> named = symbolizeAlgorithm(algorithm);
+      if (!named) {
         plan.emitOpError() << "expects a known algorithm, but got '"
                            << algorithm << "'";
         return signalPassFailure();
       }
+      chosen = *named;
     }
-    if (!chosen && plan.getStrategy())
-      chosen = plan.getStrategy()->getAlgorithm();
     for (auto op :
          llvm::make_early_inc_range(plan.getBody().getOps<AllGatherOp>())) {
-      Algorithm used =
-          op.getAlgorithm().value_or(chosen.value_or(Algorithm::DirectPush));
+      Algorithm used = op.getAlgorithm().value_or(chosen);
       SmallVector<Value> tokens = AllGatherRewriter(op).rewrite(used);
       OpBuilder builder(op);
       Value token = JoinOp::create(builder, op.getLoc(), tokens);

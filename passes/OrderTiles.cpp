@@ -27,12 +27,9 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
 
   void runOnOperation() override {
     PlanOp plan = getOperation();
-    TileOrder policy = TileOrder::Arrival;
-    int64_t rows = 8;
-    if (auto strategy = plan.getStrategy()) {
-      policy = strategy->getOrder();
-      rows = strategy->getGroup();
-    }
+    StrategyAttr strategy = plan.getStrategyOrDefault();
+    TileOrder policy = strategy.getOrder();
+    int64_t rows = strategy.getGroup();
     if (!order.empty()) {
       std::optional<TileOrder> named = symbolizeTileOrder(order);
       if (!named) {

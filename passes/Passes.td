@@ -23,7 +23,7 @@ def DecomposeCollectivesPass
     carried out by several algorithms.
 
     The algorithm is the one that the collective names with `by`, else the
-    option, else the strategy of the plan, else `direct_push`:
+    option, else the strategy of the plan:
     * `direct_push`: each member puts its block to every other, the next one
       first, so that no destination is hit by all at once.
     * `direct_pull`: each member gets every other's block, the next one first.
@@ -64,7 +64,7 @@ def AssignRealizationPass
   let summary = "Choose how each transfer is carried out";
   let description = [{
     Gives a realization to every transfer that has none: the option, else the
-    strategy's, else `ldst_colocated`.
+    strategy's.
 
     Errors: a realization that the compiler does not lower.
     Example: test/passes/assign-realization.mlir.

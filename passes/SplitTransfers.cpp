@@ -27,9 +27,10 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
     PlanOp plan = getOperation();
     int64_t count = splits;
     if (count == 0)
-      count = plan.getStrategy() ? plan.getStrategy()->getSplits() : 1;
-    if (count < 1) {
-      plan.emitOpError() << "expects splits to be positive, but got " << count;
+      count = plan.getStrategyOrDefault().getSplits();
+    if (count < 1 || count > StrategyAttr::kMaxSplits) {
+      plan.emitOpError() << "expects splits to be in [1, "
+                         << StrategyAttr::kMaxSplits << "], but got " << count;
       return signalPassFailure();
     }
     if (count == 1)

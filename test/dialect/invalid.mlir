@@ -149,7 +149,7 @@ chunk.plan @p mesh [2] {
 // kernel_c1
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
-  // expected-error @+1 {{expects fewer than 2^31 tiles}}
+  // expected-error @+1 {{expects fewer than 4194304 tiles}}
   chunk.kernel @k tiles [9223372036854775807, 9223372036854775807] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {}
 }
 
@@ -158,7 +158,7 @@ chunk.plan @p mesh [2] {
 // kernel_c2
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
-  // expected-error @+1 {{expects ctas to be positive, but got 0}}
+  // expected-error @+1 {{expects ctas to be in [1, 2^31), but got 0}}
   chunk.kernel @k tiles [4] ctas 0 args(%a as "a") : !chunk.buffer<8x4xf32> {}
 }
 
@@ -218,7 +218,7 @@ chunk.plan @p mesh [2] {
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
   chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {
-  // expected-error @+1 {{expects sizes to be positive, but got -4}}
+  // expected-error @+1 {{expects sizes to be in [1, 2^48), but got -4}}
     chunk.footprint read "a" at affine_map<(m) -> (m, 0)> sizes [2, -4]
   }
 }
@@ -269,7 +269,7 @@ chunk.plan @p mesh [2, 0] {}
 // -----
 
 // plan_c1
-// expected-error @+1 {{expects at most 1048576 ranks}}
+// expected-error @+1 {{expects at most 4096 ranks}}
 chunk.plan @p mesh [9223372036854775807, 2] {}
 
 // -----
@@ -329,11 +329,145 @@ module attributes {x.t = #chunk.table<a, b : [0, 1], [2]>} {}
 // -----
 
 // strategy_c1
-// expected-error @+1 {{expects splits to be positive, but got 0}}
-chunk.plan @p mesh [2] strategy <algorithm = direct_push, splits = 0, realization = copy_engine, order = arrival, group = 1> {}
+// expected-error @+1 {{expects splits to be in [1, 4096], but got 0}}
+chunk.plan @p mesh [2] strategy <splits = 0> {}
+
+// -----
+
+// strategy_c1
+// expected-error @+1 {{expects splits to be in [1, 4096], but got 9223372036854775807}}
+chunk.plan @p mesh [2] strategy <splits = 9223372036854775807> {}
+
+// -----
+
+// strategy_c1
+// expected-error @+1 {{expects group to be positive, but got 0}}
+chunk.plan @p mesh [2] strategy <group = 0> {}
 
 // -----
 
 // strategy_c2
 // expected-error @+1 {{expects pause to be in [0, 1000000], but got -1}}
-chunk.plan @p mesh [2] strategy <algorithm = direct_push, splits = 1, realization = copy_engine, order = arrival, group = 1, pause = -1> {}
+chunk.plan @p mesh [2] strategy <pause = -1> {}
+
+// -----
+
+// plan_c1
+// expected-error @+1 {{expects at most 4096 ranks}}
+chunk.plan @p mesh [4611686018427387904] {}
+
+// -----
+
+// plan_c3
+chunk.plan @p mesh [2] {
+  // expected-note @+1 {{the other kernel}}
+  chunk.kernel @k tiles [4] ctas 1 args() {}
+  // expected-error @+1 {{expects to be the only kernel of its plan}}
+  chunk.kernel @l tiles [4] ctas 1 args() {}
+}
+
+// -----
+
+// plan_c4
+chunk.plan @p mesh [2] {
+  chunk.kernel @k tiles [4] ctas 1 args() {}
+  // expected-note @+1 {{the other schedule}}
+  chunk.schedule @k rank 1
+  // expected-error @+1 {{expects to be the only schedule of rank 1}}
+  chunk.schedule @k rank 1
+}
+
+// -----
+
+// plan_c5
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects an operation of a plan here}}
+  %b, %t = "tt.foo"() : () -> (!chunk.buffer<8xf32>, !chunk.token)
+  %u = chunk.put %b[0] to %b[0] sizes [4] from 0 to 1 after(%t) : !chunk.buffer<8xf32> to !chunk.buffer<8xf32>
+}
+
+// -----
+
+// buffer_c4
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects a buffer of fewer than 2^48 bytes}}
+  %a = chunk.buffer "a" : !chunk.buffer<4611686018427387904x?x4xf64>
+}
+
+// -----
+
+// transfer_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<?x?xf32>
+  // expected-error @+1 {{expects dst chunk to end before 2^48, but dimension 0 has offset 9223372036854775807 and size 2}}
+  %t = chunk.put %a[0, 0] to %a[9223372036854775807, 0] sizes [2, 4] from 0 to 1 : !chunk.buffer<?x?xf32> to !chunk.buffer<?x?xf32>
+}
+
+// -----
+
+// transfer_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<?x?xf32>
+  // expected-error @+1 {{expects src chunk to have fewer than 2^48 bytes}}
+  %t = chunk.put %a[0, 0] to %a[0, 0] sizes [1099511627776, 1099511627776] from 0 to 1 : !chunk.buffer<?x?xf32> to !chunk.buffer<?x?xf32>
+}
+
+// -----
+
+// transfer_c6
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<512x512x4x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<512x512x4x8xf32>
+  // The inner dimensions are contiguous on both sides: one slice of rows.
+  %t = chunk.put %a[0, 0, 0, 0] to %a[0, 0, 0, 0] sizes [512, 511, 4, 4] from 0 to 1 : !chunk.buffer<512x512x4x4xf32> to !chunk.buffer<512x512x4x4xf32>
+  // expected-error @+1 {{expects a chunk of at most 65536 slices of rows with one stride, but got 262144}}
+  %u = chunk.put %a[0, 0, 0, 0] to %b[0, 0, 0, 0] sizes [512, 512, 4, 4] from 0 to 1 : !chunk.buffer<512x512x4x4xf32> to !chunk.buffer<512x512x4x8xf32>
+}
+
+// -----
+
+// input_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<?xf32>
+  // expected-error @+1 {{expects input chunk to end before 2^48, but dimension 0 has offset 1 and size 9223372036854775807}}
+  chunk.input %a[1] sizes [9223372036854775807] on 0 : !chunk.buffer<?xf32>
+}
+
+// -----
+
+// input_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<512x512x4x4xf32>
+  // expected-error @+1 {{expects a chunk of at most 65536 slices of rows with one stride, but got 262144}}
+  chunk.input %a[0, 0, 0, 0] sizes [512, 512, 4, 2] on 0 : !chunk.buffer<512x512x4x4xf32>
+}
+
+// -----
+
+// kernel_c2
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects ctas to be in [1, 2^31), but got 2147483648}}
+  chunk.kernel @k tiles [4] ctas 2147483648 args() {}
+}
+
+// -----
+
+// footprint_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8xf32>
+  chunk.kernel @k tiles [4, 4] ctas 1 args(%a as "a") : !chunk.buffer<8xf32> {
+    // expected-error @+1 {{expects an affine map whose divisors are positive, but got affine_map<(d0, d1) -> (d0 floordiv 0)>}}
+    chunk.footprint read "a" at affine_map<(m, n) -> (m floordiv 0)> sizes [4]
+  }
+}
+
+// -----
+
+// footprint_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8xf32>
+  chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8xf32> {
+    // expected-error @+1 {{expects sizes to be in [1, 2^48), but got 9223372036854775807}}
+    chunk.footprint read "a" at affine_map<(m) -> (m)> sizes [9223372036854775807]
+  }
+}

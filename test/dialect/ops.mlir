@@ -25,13 +25,23 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, 
     // CHECK: chunk.footprint write "y" at #{{.+}} sizes [2, 2]
     chunk.footprint write "y" at affine_map<(m, n) -> (m * 2, n * 2)> sizes [2, 2]
   }
-  // CHECK: chunk.kernel @empty tiles [1] ctas 1 args() {
-  chunk.kernel @empty tiles [1] ctas 1 args() {}
   // CHECK: chunk.schedule @gemm rank 2 {waits = #chunk.table<signal, count : [0, 1], [7, -1]>}
   chunk.schedule @gemm rank 2 {waits = #chunk.table<signal, count : [0, 1], [7, -1]>}
   // CHECK: chunk.schedule @gemm rank 3 {waits = #chunk.table<signal, count>}
   chunk.schedule @gemm rank 3 {waits = #chunk.table<signal, count>}
 }
+
+// Fields of a strategy that have their default are left out.
+// CHECK-LABEL: chunk.plan @defaults mesh [1]
+// CHECK-SAME: strategy <>
+chunk.plan @defaults mesh [1] strategy <splits = 1, group = 8> {
+  // CHECK: chunk.kernel @empty tiles [1] ctas 1 args() {
+  chunk.kernel @empty tiles [1] ctas 1 args() {}
+}
+
+// CHECK-LABEL: chunk.plan @one_choice mesh [1]
+// CHECK-SAME: strategy <splits = 2>
+chunk.plan @one_choice mesh [1] strategy <splits = 2> {}
 
 // CHECK-LABEL: "tt.func"
 "tt.func"() ({

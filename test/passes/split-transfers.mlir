@@ -1,7 +1,9 @@
 // RUN: syncopate-opt %s --chunk-split-transfers=splits=3 | FileCheck %s
 // RUN: syncopate-opt %s --chunk-split-transfers | FileCheck %s --check-prefix=DEFAULT
 // RUN: not syncopate-opt %s --chunk-split-transfers=splits=-1 2>&1 | FileCheck %s --check-prefix=BAD
-// BAD: expects splits to be positive, but got -1
+// BAD: expects splits to be in [1, 4096], but got -1
+// RUN: not syncopate-opt %s --chunk-split-transfers=splits=9223372036854775807 2>&1 | FileCheck %s --check-prefix=HUGE
+// HUGE: expects splits to be in [1, 4096], but got 9223372036854775807
 
 // CHECK-LABEL: chunk.plan @chain
 // DEFAULT-LABEL: chunk.plan @chain
