@@ -97,7 +97,7 @@ def build_program(
     pause: int = 0,
     dtype: str = "bf16",
     config: GemmConfig | None = None,
-    timeout: float = 10.0,
+    timeout: float = 60.0,
 ) -> Any:
     """Compiles C[m, n] = all_gather(A)[m, k] · B[n, k]ᵀ.
 
@@ -155,6 +155,7 @@ def freeze(program: Any) -> ProgramData:
         tables=tuple(dict(program.rank_tables(rank)) for rank in range(program.world_size)),
         timeout_ns=program.timeout_ns,
         localized=program.localized,
+        guard=program.guard,
     )
 
 

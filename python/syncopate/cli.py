@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from syncopate.errors import SyncopateError
 
 if TYPE_CHECKING:
-    from syncopate.show.plan_file import PlanSchedule
+    from syncopate.plan import Schedule
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -94,7 +94,7 @@ def _opt(words: list[str]) -> int:
     return subprocess.run([find_tool("syncopate-opt"), *words], check=False).returncode
 
 
-def _schedule(arguments: argparse.Namespace) -> PlanSchedule:
+def _schedule(arguments: argparse.Namespace) -> Schedule:
     from syncopate.show.plan_file import schedule_plan
 
     try:

@@ -14,6 +14,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from syncopate.abi import Realization
+from syncopate.device import compile_guard
 from syncopate.device.abi import WHERE_TILE
 from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
@@ -23,7 +25,6 @@ from syncopate.runtime.interface import (
     BufferParam,
     KernelImage,
     ProgramData,
-    Realization,
     ScalarParam,
     TensorParam,
 )
@@ -114,6 +115,7 @@ def gather_program(
         signal_layout=tables.signal_layout,
         tables=tuple(tables.rank_tables(rank) for rank in range(world)),
         timeout_ns=timeout_ns,
+        guard=compile_guard(GPUTarget("cuda", capability, 32)),
     )
 
 

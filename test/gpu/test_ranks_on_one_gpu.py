@@ -18,9 +18,9 @@ from workloads import (
     random_matrix,
 )
 
+from syncopate.abi import Realization
 from syncopate.errors import DeviceWaitTimeout, SyncopateError
 from syncopate.runtime import LocalGroup, load
-from syncopate.runtime.interface import Realization
 
 pytestmark = pytest.mark.gpu(1)
 

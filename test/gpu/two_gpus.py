@@ -20,9 +20,9 @@ from workloads import (
     gemm_workload,
 )
 
+from syncopate.abi import Realization
 from syncopate.errors import DeviceWaitTimeout
 from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.interface import Realization
 
 Make = Callable[[ProcessGroup], Workload]
 LARGE = (4096, 1024)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from gather import CASES, gather_program
 
-from syncopate.runtime.interface import Realization
+from syncopate.abi import Realization
 
 TOLERANCE = 1e-2
 

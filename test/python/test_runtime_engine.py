@@ -6,6 +6,7 @@ import pytest
 from hand_tables import ENGINE
 from test_runtime_linking import make
 
+from syncopate.abi import StateWord
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda, rescue
 from syncopate.runtime.engine import Engine
@@ -69,13 +70,14 @@ def test_push_order_and_sources(driver, mirror):
     calls = enqueue_all(engine, driver)
     here = ctypes.addressof(mirror)
     credit = addresses.flag(0, names.done_twin + 1)
-    assert mirror[1] == 1
-    assert calls[0] == ("cuMemcpyDtoHAsync_v2", [here, STATE, 4, engine.stream])
+    epoch = STATE + 4 * StateWord.ENGINE_EPOCH
+    assert StateWord.ENGINE_ONE == StateWord.ENGINE_EPOCH + 1
+    assert calls[0] == ("cuMemcpyDtoHAsync_v2", [here, epoch, 8, engine.stream])
     assert calls[1] == ("cuStreamWaitValue32_v2", [engine.stream, credit, 1, cuda.WAIT_VALUE_EQ])
     assert calls[2] == ("cuStreamWriteValue32_v2", [engine.stream, credit, 0, 0])
     assert calls[3][0] == "cuMemcpyAsync" and calls[3][1][2] == 32 * 32
-    # The peer's flag from the epoch word itself, the own one by way of the host.
-    assert calls[4] == ("cuMemcpyAsync", [addresses.flag(1, 0), STATE, 4, engine.stream])
+    # The peer's flag from the engine's own word, the own one by way of the host.
+    assert calls[4] == ("cuMemcpyAsync", [addresses.flag(1, 0), epoch, 4, engine.stream])
     done = addresses.flag(0, names.engine_done)
     assert calls[5] == ("cuMemcpyHtoDAsync_v2", [done, here, 4, engine.stream])
     assert len(calls) == 6
@@ -119,18 +121,74 @@ def test_fork_and_join_connect_the_streams(driver, mirror):
     assert driver[2][1][1] == engine.stream and driver[3][1][0] == 7
 
 
-def test_release_writes_until_the_streams_are_idle(driver, monkeypatch):
-    looks = iter([False, False, True])
-    monkeypatch.setattr(cuda, "stream_idle", lambda stream: next(looks))
-    rescue.release_streams([5], [0x10, 0x20], 9)
-    assert [args for _, args in driver] == [[9, 0x10, 1, 0], [9, 0x20, 1, 0]] * 2
+def test_silent_engine_tells_nobody_anything(driver, mirror):
+    engine, _, _ = make_engine(mirror, "push", local=True)
+    engine.silence(7)
+    assert list(mirror) == [6, 0]
 
 
-def test_release_gives_up_in_the_end(driver, monkeypatch):
+@pytest.fixture
+def clock(monkeypatch):
+    """Replaces the clock; returns a list of one number, the time."""
+    now = [100.0]
+    monkeypatch.setattr(rescue.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_stream_may_go_on_by_itself_for_a_while(driver, monkeypatch, clock):
     monkeypatch.setattr(cuda, "stream_idle", lambda stream: False)
-    monkeypatch.setattr(rescue, "_LIMIT_S", 0.01)
+    stuck = rescue.StreamRescue(5, [0x10, 0x20], patience_s=2.0)
+    assert stuck.step(9) > 0
+    clock[0] += 1.99
+    assert 0 < stuck.step(9) <= 0.0101
+    assert driver == []
+    clock[0] += 0.02
+    assert stuck.step(9) > 0
+    assert [args for _, args in driver] == [[9, 0x10, 1, 0], [9, 0x20, 1, 0]]
+
+
+def test_idle_stream_is_left_alone(driver, monkeypatch, clock):
+    monkeypatch.setattr(cuda, "stream_idle", lambda stream: True)
+    assert rescue.StreamRescue(5, [0x10], patience_s=0.0).step(9) is None
+    assert driver == []
+
+
+def test_rescue_gives_up_in_the_end(driver, monkeypatch, clock):
+    monkeypatch.setattr(cuda, "stream_idle", lambda stream: False)
+    stuck = rescue.StreamRescue(5, [0x10], patience_s=0.0)
+    stuck.step(9)
+    clock[0] += 31
     with pytest.raises(SyncopateError, match="did not become idle"):
-        rescue.release_streams([5], [0x10], 9)
+        stuck.step(9)
+
+
+class Program:
+    """Needs a number of steps, then fails or is done."""
+
+    def __init__(self, steps, error=None):
+        self.steps, self.error = steps, error
+
+    def rescue(self):
+        self.steps -= 1
+        if self.steps >= 0:
+            return 0.001
+        if self.error:
+            raise self.error
+        return None
+
+
+def test_watchdog_steps_programs_and_forgets_the_hopeless(monkeypatch):
+    dog = rescue.Watchdog()
+    monkeypatch.setattr(dog, "_thread", "none")
+    good, bad = Program(2), Program(1, SyncopateError("stuck"))
+    dog.watch(good)
+    dog.watch(bad)
+    assert dog._step_all() == 0.001
+    assert dog._step_all() == 0.001
+    assert list(dog._programs) == [good]
+    assert dog._step_all() == 0.05
+    dog.forget(good)
+    assert not dog._programs
 
 
 def test_driver_errors_name_the_call(monkeypatch):

@@ -4,9 +4,9 @@ import pytest
 from hand_tables import LDST
 from test_runtime_linking import make
 
+from syncopate.abi import FaultPlace
 from syncopate.errors import DeviceWaitTimeout, SyncopateError
 from syncopate.runtime.faults import decode_fault, describe_signal
-from syncopate.runtime.layout import FaultPlace
 
 
 def test_no_record_is_no_error():
@@ -19,7 +19,7 @@ def test_tile_wait_names_chunk_and_sender():
     assert isinstance(error, DeviceWaitTimeout) and isinstance(error, SyncopateError)
     assert (error.rank, error.signal, error.wanted, error.seen, error.epoch) == (1, 2, 7, 6, 7)
     text = str(error)
-    assert "program gather, call 7: on rank 1, a tile waited 10 s for chunk a[42:64, 0:16]" in text
+    assert "program gather, call 7: on rank 1, a tile waited 60 s for chunk a[42:64, 0:16]" in text
     assert "from rank 2 (put by rank 2, transfer 2)" in text
     assert "wanted 7, saw 6" in text
 

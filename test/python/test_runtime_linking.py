@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hand_tables import ENGINE, LDST, all_gather
 
-from syncopate.errors import InternalError
-from syncopate.runtime import layout
+from syncopate import abi
+from syncopate.abi import CommandField, ContextWord, SignalKind, StateWord
+from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.engine_plan import (
     AwaitWord,
     Copy,
@@ -15,8 +16,7 @@ from syncopate.runtime.engine_plan import (
     awaited_words,
     plan_engine,
 )
-from syncopate.runtime.interface import ProgramData, SignalKind
-from syncopate.runtime.layout import ContextWord
+from syncopate.runtime.interface import ProgramData
 from syncopate.runtime.linking import (
     RankAddresses,
     initial_flags,
@@ -63,14 +63,14 @@ def test_context_points_at_the_parts():
     program = make()
     addresses, upload = link(program, 1)
     where = layout_tables(program.rank_tables(1))
-    context = part(upload, 0, np.int64, 1, layout.CONTEXT_WORDS)[0]
+    context = part(upload, 0, np.int64, 1, abi.CONTEXT_WORDS)[0]
     assert context[ContextWord.STATE] == OWN.state
     assert context[ContextWord.FLAGS] == addresses.flags[1]
     assert context[ContextWord.TILES] == OWN.upload + where.tiles
     assert context[ContextWord.COMMANDS] == OWN.upload + where.commands
     assert context[ContextWord.NUM_COMMANDS] == 2
     assert context[ContextWord.FAULT] == OWN.fault
-    assert context[ContextWord.TIMEOUT_NS] == 10_000_000_000
+    assert context[ContextWord.TIMEOUT_NS] == 60_000_000_000
     assert context[ContextWord.RANK] == 1
     assert context[ContextWord.NUM_CTAS] == 3
     call = program.rank_tables(1)["calls"].rows()[0]
@@ -87,9 +87,9 @@ def test_tiles_waits_and_signals_are_copied():
     addresses, upload = link(program, 2)
     tables = program.rank_tables(2)
     where = layout_tables(tables)
-    tiles = part(upload, where.tiles, np.int32, len(tables["tiles"].values), layout.TILE_WORDS)
+    tiles = part(upload, where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
     assert (tiles[:, :5] == tables["tiles"].values).all() and not tiles[:, 5:].any()
-    waits = part(upload, where.waits, np.int32, len(tables["waits"].values), layout.WAIT_WORDS)
+    waits = part(upload, where.waits, np.int32, len(tables["waits"].values), abi.WAIT_STRIDE)
     assert (waits == tables["waits"].values).all()
     signals = part(upload, where.signals, np.int64, len(tables["signals"].values), 2)
     for row, (address, kind) in zip(tables["signals"].rows(), signals, strict=True):
@@ -101,26 +101,29 @@ def test_commands_hold_absolute_addresses():
     program = make(algorithm="pull")
     addresses, upload = link(program, 0)
     where = layout_tables(program.rank_tables(0))
-    commands = part(upload, where.commands, np.int64, where.num_commands, layout.COMMAND_WORDS)
+    commands = part(upload, where.commands, np.int64, where.num_commands, abi.COMMAND_STRIDE)
     for row, command in zip(program.rank_tables(0)["commands"].rows(), commands, strict=True):
-        assert command[0] == addresses.buffers[row["src_rank"]][0] + row["src_offset"]
-        assert command[1] == addresses.buffers[0][0] + row["dst_offset"]
-        assert tuple(command[2:4]) == (row["rows"], row["row_bytes"])
-        assert tuple(command[8:12]) == (row["signal_begin"], row["signal_end"], 0, 0)
+        assert (
+            command[CommandField.SRC] == addresses.buffers[row["src_rank"]][0] + row["src_offset"]
+        )
+        assert command[CommandField.DST] == addresses.buffers[0][0] + row["dst_offset"]
+        for field in ("rows", "row_bytes", "wait_begin", "signal_begin", "signal_end", "pause"):
+            assert command[CommandField[field.upper()]] == row[field]
+        assert command[CommandField.FROM_INPUT] == 0
 
 
 def test_engine_commands_are_left_to_the_host():
     program = make(realization=ENGINE)
     where = layout_tables(program.rank_tables(0))
     assert where.num_commands == 0
-    assert len(initial_state(where.num_commands)) == layout.STATE_COMMANDS
+    assert len(initial_state(where.num_commands)) == StateWord.COMMANDS
 
 
 def test_parts_are_aligned_and_disjoint():
     where = layout_tables(make(4).rank_tables(0))
     offsets = [where.tiles, where.waits, where.signals, where.commands, where.nbytes]
     assert offsets == sorted(offsets)
-    assert all(offset % layout.ALIGNMENT == 0 for offset in offsets)
+    assert all(offset % abi.ALIGNMENT == 0 for offset in offsets)
 
 
 def test_initial_flags_grant_a_credit():
@@ -129,7 +132,7 @@ def test_initial_flags_grant_a_credit():
     credit = program.signal_layout.done_twin
     assert flags[credit : credit + 3].tolist() == [1, 1, 1]
     assert flags.sum() == 3
-    assert initial_state(2)[layout.STATE_EPOCH] == 1
+    assert initial_state(2)[StateWord.EPOCH] == 1
 
 
 def test_memory_plan_keeps_buffers_apart():
@@ -151,15 +154,40 @@ def test_memory_plan_keeps_buffers_apart():
     ],
 )
 def test_wrong_numbers_are_refused(table, column, value, text):
-    program = make()
+    program = edit(make(), table, column, value)
+    with pytest.raises(InternalError, match=f"rank 0, table {table}, row 0") as caught:
+        link(program, 0)
+    assert text in str(caught.value)
+
+
+def edit(program, table, column, value):
+    """The program with one number of rank 0's tables changed."""
     tables = dict(program.tables[0])
     values = tables[table].values.copy()
     values[0, tables[table].columns.index(column)] = value
     tables[table] = dataclasses.replace(tables[table], values=values)
-    program = dataclasses.replace(program, tables=(tables, *program.tables[1:]))
-    with pytest.raises(InternalError, match=f"rank 0, table {table}, row 0") as caught:
+    return dataclasses.replace(program, tables=(tables, *program.tables[1:]))
+
+
+@pytest.mark.parametrize(("table", "column"), [("tiles", "c1"), ("waits", "count")])
+def test_numbers_beyond_32_bits_are_refused(table, column):
+    with pytest.raises(
+        InternalError, match=rf"table {table}, row 0: expects {column} to fit into 32 bits"
+    ):
+        link(edit(make(), table, column, 2**31), 0)
+
+
+def test_region_with_too_many_units_is_refused():
+    # Rows of 9 bytes cannot be copied in larger units than single bytes.
+    program = make(2, shape=(2**19, 9))
+    buffer = dataclasses.replace(program.buffers[0], shape=(2**33,), dtype="i8")
+    program = dataclasses.replace(program, buffers=(buffer,))
+    for column, value in (("rows", 2**28), ("row_bytes", 9), ("src_stride", 9), ("dst_stride", 9)):
+        program = edit(program, "commands", column, value)
+    with pytest.raises(
+        SyncopateError, match="moves 2415919104 bytes at once, but with loads of 1 "
+    ):
         link(program, 0)
-    assert text in str(caught.value)
 
 
 def test_engine_push_consumes_credits_and_raises_at_the_peer():

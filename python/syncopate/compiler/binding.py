@@ -6,17 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer
 from syncopate.runtime.interface import BufferParam, Param, ScalarParam, TensorParam
 
 __all__ = ["Binding", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
-
-TRITON_TYPES: Mapping[str, str] = {
-    "f64": "fp64", "i64": "i64", "f32": "fp32", "i32": "i32", "f16": "fp16", "bf16": "bf16",
-    "i16": "i16", "i8": "i8", "i1": "i1", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
-}  # fmt: skip
-"""Triton's names of element types, by MLIR's."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +142,11 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
 
 
 def _element_type(name: str, source: Buffer | Tensor) -> str:
-    if source.dtype not in TRITON_TYPES:
+    if source.dtype not in DTYPES:
         raise SyncopateError(
-            f"bind: parameter {name!r}: Triton has no element type {source.dtype}; use one of {', '.join(TRITON_TYPES)}"
+            f"bind: parameter {name!r}: Triton has no element type {source.dtype}; use one of {', '.join(DTYPES)}"
         )
-    return TRITON_TYPES[source.dtype]
+    return DTYPES[source.dtype].triton
 
 
 def _memory_type(name: str, value: Descriptor | Pointer) -> str:

@@ -21,24 +21,20 @@ from syncopate.compiler.cache import Cache, hash_of
 from syncopate.compiler.module import KernelBinding, assemble, find_plan, take_kernel, to_text
 from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
-from syncopate.compiler.tables import (
-    copy_unit,
-    loads_remotely,
-    read_buffers,
-    read_signal_layout,
-    read_tables,
-)
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
-from syncopate.plan import Plan
+from syncopate.plan import Plan, read_schedule
+from syncopate.runtime.commands import copy_unit, loads_remotely
 from syncopate.runtime.interface import (
+    DEFAULT_TIMEOUT_NS,
     INPUT_DESCRIPTOR,
     INPUT_POINTER,
     DescriptorLayout,
     KernelImage,
+    Table,
 )
 
 __all__ = ["compile"]
@@ -58,7 +54,7 @@ def compile(
     target: Target | str = "sm_90",
     footprints: Sequence[Footprint] = (),
     options: Mapping[str, Any] | None = None,
-    timeout: float = 10.0,
+    timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -108,7 +104,7 @@ def compile(
 
     scheduled = assemble(plan, kernel_op, strategy, ttir=captured.ttir)
     run_pipeline(scheduled, "syncopate-plan-pipeline")
-    tables = read_tables(find_plan(scheduled), plan.world_size)
+    tables = read_schedule(find_plan(scheduled)).tables
     num_warps = int(spec.options.get("num_warps", 4))
     module = assemble(
         plan,
@@ -127,22 +123,30 @@ def compile(
     image, texts = _compile_image(spec, stages["fused"])
     check_budgets(image, target, stages=spec.options.get("num_stages"))
     lowered = find_plan(module)
+    schedule = read_schedule(lowered)
     return Program(
         name=plan.name,
         world_size=plan.world_size,
         target=target,
         strategy=strategy,
-        buffers=read_buffers(lowered, plan.world_size),
+        buffers=schedule.buffers,
         params=binding.params,
         image=image,
+        guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         num_ctas=ctas,
         tiles=tuple(tiles),
         localized=_localized_buffer(lowered, binding, companion),
-        signal_layout=read_signal_layout(lowered),
-        tables=read_tables(lowered, plan.world_size),
+        signal_layout=schedule.signal_layout,
+        tables=schedule.tables,
         ir=stages | texts,
         timeout_ns=round(timeout * 1e9),
     )
+
+
+def _needs_guard(tables: Sequence[Mapping[str, Table]]) -> bool:
+    """Whether some rank may have to wait before its input is replaced."""
+    calls = [rank_tables["calls"].rows()[0] for rank_tables in tables]
+    return any(call["guard_begin"] < call["guard_end"] for call in calls)
 
 
 def _make_spec(

@@ -11,6 +11,7 @@ from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import (
+    DEFAULT_TIMEOUT_NS,
     BufferParam,
     BufferSpec,
     KernelImage,
@@ -40,6 +41,8 @@ class Program:
         buffers: The plan's buffers.
         params: The kernel's parameters that are not compile-time, without the context.
         image: The fused kernel, one for all ranks.
+        guard: The small kernel that holds a rank's stream until its peers have got the input that is to be replaced;
+            None if no rank gets from another.
         num_ctas: CTAs of a launch.
         tiles: Size of the grid of tiles.
         localized: The buffer whose input a rank's tiles read where the caller keeps it, so that no copy of it is made
@@ -60,13 +63,14 @@ class Program:
     buffers: tuple[BufferSpec, ...]
     params: tuple[Param, ...]
     image: KernelImage = field(repr=False)
+    guard: KernelImage | None = field(repr=False)
     num_ctas: int
     tiles: tuple[int, ...]
     localized: str | None
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...] = field(repr=False)
     ir: Mapping[str, str] = field(repr=False)
-    timeout_ns: int = 10_000_000_000
+    timeout_ns: int = DEFAULT_TIMEOUT_NS
 
     @property
     def grid(self) -> tuple[int, int, int]:

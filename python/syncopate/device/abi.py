@@ -1,109 +1,93 @@
-"""The context that a fused kernel receives: the one place where its words are numbered.
+"""The numbers of `syncopate.abi` as device functions can use them: compile-time constants of Triton."""
 
-A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.
-Most words are addresses of the tables and of this rank's state. The packers in Python read these numbers with
-``.value``; device functions use them as they are.
-
-Who owns what. The host writes the context and the tables before the first call and never while one runs. STATE
-belongs to the kernel: only the last CTA of a call changes the epoch. A flag is written by one peer (or engine, or
-command) and read by its own rank.
-
-What only grows. Epochs, the counters in STATE, and every flag of kind SIGNAL_EPOCH and SIGNAL_ADD. None is ever
-reset; they are i32 and wrap, so they are compared by the sign of their difference, and ``epoch * count`` wraps along.
-"""
-
+import enum
 from typing import Final
 
 import triton.language as tl
 
-# Words of the context.
-STATE: Final = tl.constexpr(0)
-"""Address of this rank's i32 state words."""
-FLAGS: Final = tl.constexpr(1)
-"""Address of this rank's i32 flags, which peers write."""
-TILES: Final = tl.constexpr(2)
-"""Address of i32[tiles][TILE_STRIDE]: three coordinates, first wait, end of waits; row t is position t of the order."""
-WAITS: Final = tl.constexpr(3)
-"""Address of i32[waits][WAIT_STRIDE]: index of a flag, count."""
-SIGNALS: Final = tl.constexpr(4)
-"""Address of i64[signals][SIGNAL_STRIDE]: address of an i32 flag of this or another rank, kind."""
-COMMANDS: Final = tl.constexpr(5)
-"""Address of i64[commands][COMMAND_STRIDE]; the fields are the COMMAND_… numbers."""
-NUM_COMMANDS: Final = tl.constexpr(6)
-OPEN: Final = tl.constexpr(7)
-"""Range of signals that CTA 0 raises when a call opens: begin << 32 | end."""
-CLOSE_WAIT: Final = tl.constexpr(8)
-"""Range of waits of the last CTA, before it closes the call."""
-CLOSE_SIGNAL: Final = tl.constexpr(9)
-"""Range of signals that the last CTA raises when it closes the call."""
-FAULT: Final = tl.constexpr(10)
-"""Address of the i64 fault record in host memory, or 0."""
-TIMEOUT_NS: Final = tl.constexpr(11)
-"""How long a wait may take, in nanoseconds; 0 is for ever."""
-RANK: Final = tl.constexpr(12)
-NUM_CTAS: Final = tl.constexpr(13)
-INPUT_BEGIN: Final = tl.constexpr(14)
-"""First row of the buffer that is this rank's own input."""
-INPUT_END: Final = tl.constexpr(15)
-"""Row after the last one; the same as the first for a rank without input."""
-CONTEXT_WORDS: Final = tl.constexpr(16)
+from syncopate import abi
+from syncopate.abi import (
+    CommandField,
+    ContextWord,
+    FaultField,
+    FaultPlace,
+    SignalField,
+    SignalKind,
+    StateWord,
+    TileField,
+    WaitField,
+)
 
-# Words of STATE.
-STATE_EPOCH: Final = tl.constexpr(0)
-"""Number of the current call, from 1."""
-STATE_FINISHED: Final = tl.constexpr(1)
-"""How many CTAs have ever finished a call."""
-STATE_ABORTED: Final = tl.constexpr(2)
-"""0, or who gave up waiting: 1 + 2 * CTA, one more in the communication role. Every later wait gives up at once."""
-STATE_PARTS: Final = tl.constexpr(16)
-"""First of the counters of commands: how many CTAs have ever finished their part of it."""
 
-# Strides of the tables, in elements.
-TILE_STRIDE: Final = tl.constexpr(8)
-WAIT_STRIDE: Final = tl.constexpr(2)
-SIGNAL_STRIDE: Final = tl.constexpr(2)
-COMMAND_STRIDE: Final = tl.constexpr(16)
+def _constant(member: enum.IntEnum | int) -> tl.constexpr:
+    return tl.constexpr(int(member))
 
-# Kinds of signals.
-SIGNAL_EPOCH: Final = tl.constexpr(0)
-"""Store the epoch."""
-SIGNAL_ONE: Final = tl.constexpr(1)
-"""Store 1, in a word that a stream waits for and clears."""
-SIGNAL_ADD: Final = tl.constexpr(2)
-"""Add 1."""
 
-# Fields of a command. Strides and sizes are in bytes.
-COMMAND_SRC: Final = tl.constexpr(0)
-COMMAND_DST: Final = tl.constexpr(1)
-COMMAND_ROWS: Final = tl.constexpr(2)
-COMMAND_ROW_BYTES: Final = tl.constexpr(3)
-COMMAND_SRC_STRIDE: Final = tl.constexpr(4)
-COMMAND_DST_STRIDE: Final = tl.constexpr(5)
-COMMAND_WAIT_BEGIN: Final = tl.constexpr(6)
-COMMAND_WAIT_END: Final = tl.constexpr(7)
-COMMAND_SIGNAL_BEGIN: Final = tl.constexpr(8)
-COMMAND_SIGNAL_END: Final = tl.constexpr(9)
-COMMAND_PARTS: Final = tl.constexpr(10)
-"""How many CTAs, from CTA 0 on, share the command; 0 is all of them."""
-COMMAND_FROM_INPUT: Final = tl.constexpr(11)
-"""1: COMMAND_SRC counts from the rank's input, wherever the caller keeps it; 0: it is an address."""
-COMMAND_PAUSE: Final = tl.constexpr(12)
-"""Nanoseconds to rest after each block."""
+STATE: Final = _constant(ContextWord.STATE)
+FLAGS: Final = _constant(ContextWord.FLAGS)
+TILES: Final = _constant(ContextWord.TILES)
+WAITS: Final = _constant(ContextWord.WAITS)
+SIGNALS: Final = _constant(ContextWord.SIGNALS)
+COMMANDS: Final = _constant(ContextWord.COMMANDS)
+NUM_COMMANDS: Final = _constant(ContextWord.NUM_COMMANDS)
+OPEN: Final = _constant(ContextWord.OPEN)
+CLOSE_WAIT: Final = _constant(ContextWord.CLOSE_WAIT)
+CLOSE_SIGNAL: Final = _constant(ContextWord.CLOSE_SIGNAL)
+FAULT: Final = _constant(ContextWord.FAULT)
+TIMEOUT_NS: Final = _constant(ContextWord.TIMEOUT_NS)
+RANK: Final = _constant(ContextWord.RANK)
+NUM_CTAS: Final = _constant(ContextWord.NUM_CTAS)
+INPUT_BEGIN: Final = _constant(ContextWord.INPUT_BEGIN)
+INPUT_END: Final = _constant(ContextWord.INPUT_END)
 
-# Fields of the fault record.
-FAULT_SET: Final = tl.constexpr(0)
-"""Becomes 1 when the other fields are written."""
-FAULT_RANK: Final = tl.constexpr(1)
-FAULT_FLAG: Final = tl.constexpr(2)
-FAULT_WANTED: Final = tl.constexpr(3)
-FAULT_SEEN: Final = tl.constexpr(4)
-FAULT_WHERE: Final = tl.constexpr(5)
-FAULT_EPOCH: Final = tl.constexpr(6)
-FAULT_WORDS: Final = tl.constexpr(8)
+STATE_EPOCH: Final = _constant(StateWord.EPOCH)
+STATE_FINISHED: Final = _constant(StateWord.FINISHED)
+STATE_ABORTED: Final = _constant(StateWord.ABORTED)
+STATE_ENGINE_EPOCH: Final = _constant(StateWord.ENGINE_EPOCH)
+STATE_ENGINE_ONE: Final = _constant(StateWord.ENGINE_ONE)
+STATE_LOST: Final = _constant(StateWord.LOST)
+STATE_COMMANDS: Final = _constant(StateWord.COMMANDS)
 
-# Values of FAULT_WHERE.
-WHERE_TILE: Final = tl.constexpr(1)
-WHERE_COMMAND: Final = tl.constexpr(2)
-WHERE_CLOSE: Final = tl.constexpr(3)
-WHERE_GUARD: Final = tl.constexpr(4)
-"""The runtime's own wait before it stages an input."""
+TILE_STRIDE: Final = _constant(abi.TILE_STRIDE)
+TILE_C0: Final = _constant(TileField.C0)
+TILE_C1: Final = _constant(TileField.C1)
+TILE_C2: Final = _constant(TileField.C2)
+TILE_WAIT_BEGIN: Final = _constant(TileField.WAIT_BEGIN)
+TILE_WAIT_END: Final = _constant(TileField.WAIT_END)
+
+WAIT_STRIDE: Final = _constant(abi.WAIT_STRIDE)
+WAIT_SIGNAL: Final = _constant(WaitField.SIGNAL)
+WAIT_COUNT: Final = _constant(WaitField.COUNT)
+
+SIGNAL_STRIDE: Final = _constant(abi.SIGNAL_STRIDE)
+SIGNAL_ADDRESS: Final = _constant(SignalField.ADDRESS)
+SIGNAL_KIND: Final = _constant(SignalField.KIND)
+KIND_EPOCH: Final = _constant(SignalKind.EPOCH)
+KIND_ADD: Final = _constant(SignalKind.ADD)
+
+COMMAND_STRIDE: Final = _constant(abi.COMMAND_STRIDE)
+COMMAND_SRC: Final = _constant(CommandField.SRC)
+COMMAND_DST: Final = _constant(CommandField.DST)
+COMMAND_ROWS: Final = _constant(CommandField.ROWS)
+COMMAND_ROW_BYTES: Final = _constant(CommandField.ROW_BYTES)
+COMMAND_SRC_STRIDE: Final = _constant(CommandField.SRC_STRIDE)
+COMMAND_DST_STRIDE: Final = _constant(CommandField.DST_STRIDE)
+COMMAND_WAIT_BEGIN: Final = _constant(CommandField.WAIT_BEGIN)
+COMMAND_WAIT_END: Final = _constant(CommandField.WAIT_END)
+COMMAND_SIGNAL_BEGIN: Final = _constant(CommandField.SIGNAL_BEGIN)
+COMMAND_SIGNAL_END: Final = _constant(CommandField.SIGNAL_END)
+COMMAND_FROM_INPUT: Final = _constant(CommandField.FROM_INPUT)
+COMMAND_PAUSE: Final = _constant(CommandField.PAUSE)
+
+FAULT_SET: Final = _constant(FaultField.SET)
+FAULT_RANK: Final = _constant(FaultField.RANK)
+FAULT_SIGNAL: Final = _constant(FaultField.SIGNAL)
+FAULT_WANTED: Final = _constant(FaultField.WANTED)
+FAULT_SEEN: Final = _constant(FaultField.SEEN)
+FAULT_WHERE: Final = _constant(FaultField.WHERE)
+FAULT_EPOCH: Final = _constant(FaultField.EPOCH)
+
+WHERE_TILE: Final = _constant(FaultPlace.TILE)
+WHERE_COMMAND: Final = _constant(FaultPlace.COMMAND)
+WHERE_CLOSE: Final = _constant(FaultPlace.CLOSE)
+WHERE_GUARD: Final = _constant(FaultPlace.GUARD)

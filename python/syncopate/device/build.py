@@ -11,17 +11,16 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
+from syncopate import abi
 from syncopate.bridge import KernelSpec, cache_folder, capture_ttgir, write_whole
 from syncopate.device import entry
 from syncopate.device.copy import COPY_WARPS
+from syncopate.runtime.commands import UNITS
 
-__all__ = ["COMMUNICATION_REGISTERS", "UNITS", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "library"]
 
 COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located communication role: what is left beside eight computing warps."""
-
-UNITS: Final = (16, 8, 4, 2, 1)
-"""Bytes that the communication role can move with one load and store."""
 
 
 def library(
@@ -51,7 +50,7 @@ def library(
 @functools.cache
 def _source_hash() -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in (Path(abi.__file__), *sorted(Path(__file__).parent.glob("*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

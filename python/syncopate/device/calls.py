@@ -15,12 +15,12 @@ from syncopate.device.abi import (
     CLOSE_WAIT,
     NUM_CTAS,
     OPEN,
-    STATE_ABORTED,
+    STATE_ENGINE_EPOCH,
     STATE_EPOCH,
     STATE_FINISHED,
     WHERE_CLOSE,
 )
-from syncopate.device.signals import raise_signals, wait_signals
+from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import epoch_of, state_of, unpack_range
 
 __all__ = ["close_call", "open_call"]
@@ -28,9 +28,11 @@ __all__ = ["close_call", "open_call"]
 
 @triton.jit
 def open_call(ctx):
-    """Raises the opening signals, from CTA 0."""
-    if tl.program_id(0) == 0:
-        begin, end = unpack_range(tl.load(ctx + OPEN))
+    """Raises the opening signals, from CTA 0, unless an earlier call was given up."""
+    begin, end = unpack_range(tl.load(ctx + OPEN))
+    begin = tl.where(tl.program_id(0) == 0, begin, end)
+    # Most CTAs, and most programs, have nothing to raise and should not ask.
+    if begin < end and aborted(ctx) == 0:
         raise_signals(ctx, begin, end)
 
 
@@ -39,7 +41,8 @@ def close_call(ctx):
     """Counts this CTA as finished; the last one waits, raises the closing signals and advances the epoch.
 
     The counter is acquired and released, so what every CTA did happens before what the last one signals, and what the
-    last one reads of the state is final. A call that was given up raises nothing.
+    last one reads of the state is final. A call that was given up raises nothing, and its epoch stays: nothing can
+    take what is left in the flags for the work of a later call.
     """
     state = state_of(ctx)
     epoch = epoch_of(ctx)
@@ -47,8 +50,9 @@ def close_call(ctx):
     finished = tl.atomic_add(state + STATE_FINISHED, 1, sem="acq_rel", scope="gpu")
     if finished + 1 == epoch * tl.load(ctx + NUM_CTAS).to(tl.int32):
         begin, end = unpack_range(tl.load(ctx + CLOSE_WAIT))
-        arrived = wait_signals(ctx, begin, end, WHERE_CLOSE, False)
-        if (arrived == 1) & (tl.load(state + STATE_ABORTED) == 0):
+        wait_signals(ctx, begin, end, WHERE_CLOSE, False)
+        if aborted(ctx) == 0:
             begin, end = unpack_range(tl.load(ctx + CLOSE_SIGNAL))
             raise_signals(ctx, begin, end)
-        tl.store(state + STATE_EPOCH, epoch + 1)
+            tl.store(state + STATE_ENGINE_EPOCH, epoch + 1)
+            tl.store(state + STATE_EPOCH, epoch + 1)

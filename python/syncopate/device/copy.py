@@ -6,8 +6,11 @@ Commands are carried out in order. The CTAs share each command block by block, w
 commands: the CTA that finds itself the last to finish a command raises its signals.
 
 The counter of a command grows by one per CTA and call. It is acquired and released at system scope, so the stores of
-every CTA, the ones to peers included, happen before the signals that the last one raises. A CTA whose wait was given
-up neither copies nor counts: the counter then never becomes full, and the signals of that command are never raised.
+every CTA, the ones to peers included, happen before the signals that the last one raises.
+
+A command relies on the waits of the commands before it: each guard stands in the first command that needs it. So a CTA
+that sees that the call was given up, by itself or by another one, neither copies nor counts any more: the counter then
+never becomes full, and the signals of that command are never raised.
 """
 
 import triton
@@ -17,7 +20,6 @@ from syncopate.device.abi import (
     COMMAND_DST,
     COMMAND_DST_STRIDE,
     COMMAND_FROM_INPUT,
-    COMMAND_PARTS,
     COMMAND_PAUSE,
     COMMAND_ROW_BYTES,
     COMMAND_ROWS,
@@ -31,10 +33,10 @@ from syncopate.device.abi import (
     COMMANDS,
     NUM_COMMANDS,
     NUM_CTAS,
-    STATE_PARTS,
+    STATE_COMMANDS,
     WHERE_COMMAND,
 )
-from syncopate.device.signals import raise_signals, wait_signals
+from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import epoch_of, sleep, state_of, words64
 
 __all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
@@ -93,24 +95,21 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
 def run_commands_ldst(ctx, input, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
     """Carries out this rank's commands: wait, copy, count, and raise signals when the last CTA is through."""
     commands = words64(tl.load(ctx + COMMANDS))
-    counters = state_of(ctx) + STATE_PARTS
+    counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
     cta = tl.program_id(0)
     num_ctas = tl.load(ctx + NUM_CTAS).to(tl.int32)
     num_commands = tl.load(ctx + NUM_COMMANDS).to(tl.int32)
     for k in range(num_commands):
         command = commands + k * COMMAND_STRIDE
-        parts = tl.load(command + COMMAND_PARTS).to(tl.int32)
-        parts = tl.where(parts == 0, num_ctas, parts)
-        if cta < parts:
-            wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
-            wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-            arrived = wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False)
-            if arrived == 1:
-                copy_region(command, input, cta, parts, UNIT, UNITS_PER_BLOCK)
-                tl.debug_barrier()
-                finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
-                if finished + 1 == epoch * parts:
-                    signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
-                    signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
-                    raise_signals(ctx, signal_begin, signal_end)
+        wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
+        wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
+        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False)
+        if aborted(ctx) == 0:
+            copy_region(command, input, cta, num_ctas, UNIT, UNITS_PER_BLOCK)
+            tl.debug_barrier()
+            finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
+            if finished + 1 == epoch * num_ctas:
+                signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
+                signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
+                raise_signals(ctx, signal_begin, signal_end)

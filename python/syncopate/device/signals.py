@@ -15,8 +15,10 @@ in its barriers. What decides control flow here therefore always comes out of an
 broadcast). The clock differs from thread to thread, so it only ever decides the *operand* of an atomic operation.
 
 Giving up. The fast path is one poll. The slow path polls on and now and then offers its claim, once the time limit
-has passed, to STATE_ABORTED by compare-and-swap: the first claim stays, its owner writes the fault record, and every
-wait that would have to block returns at once from then on, so that the kernel drains.
+has passed, to STATE_ABORTED by compare-and-swap: the first claim stays, its owner silences the copy engine and writes
+the fault record, and every wait that would have to block returns at once from then on, so that the kernel drains. Who
+is about to write where a peer can see it asks `aborted` before: a wait that was given up may have been the guard of
+what comes after it. The program has to be loaded again.
 """
 
 import triton
@@ -25,20 +27,27 @@ import triton.language as tl
 from syncopate.device.abi import (
     FAULT,
     FAULT_EPOCH,
-    FAULT_FLAG,
     FAULT_RANK,
     FAULT_SEEN,
     FAULT_SET,
+    FAULT_SIGNAL,
     FAULT_WANTED,
     FAULT_WHERE,
     FLAGS,
+    KIND_ADD,
+    KIND_EPOCH,
     RANK,
-    SIGNAL_ADD,
-    SIGNAL_EPOCH,
+    SIGNAL_ADDRESS,
+    SIGNAL_KIND,
     SIGNAL_STRIDE,
     SIGNALS,
     STATE_ABORTED,
+    STATE_ENGINE_EPOCH,
+    STATE_ENGINE_ONE,
+    STATE_LOST,
     TIMEOUT_NS,
+    WAIT_COUNT,
+    WAIT_SIGNAL,
     WAIT_STRIDE,
     WAITS,
     WHERE_COMMAND,
@@ -53,7 +62,7 @@ from syncopate.device.words import (
     words64,
 )
 
-__all__ = ["raise_signals", "wait_signals"]
+__all__ = ["aborted", "hold_input", "raise_signals", "wait_signals"]
 
 _POLLS = tl.constexpr(64)
 """Polls between two looks at the clock and at STATE_ABORTED."""
@@ -66,13 +75,27 @@ def _poll(flag):
 
 
 @triton.jit
+def aborted(ctx):
+    """Returns whether a call was given up, i32 and the same in every thread: 0, or who did so."""
+    return tl.atomic_cas(state_of(ctx) + STATE_ABORTED, 0, 0, sem="relaxed", scope="gpu")
+
+
+@triton.jit
+def _silence_engine(ctx):
+    """Lets what a copy engine still has to raise change nothing at the peers."""
+    state = state_of(ctx)
+    tl.store(state + STATE_ENGINE_EPOCH, epoch_of(ctx) - 1)
+    tl.store(state + STATE_ENGINE_ONE, 0)
+
+
+@triton.jit
 def _report(ctx, index, wanted, seen, WHERE: tl.constexpr):
     """Writes the fault record: everything else first, then the word that says so."""
     address = tl.load(ctx + FAULT)
     if address != 0:
         record = words64(address)
         tl.store(record + FAULT_RANK, tl.load(ctx + RANK))
-        tl.store(record + FAULT_FLAG, index)
+        tl.store(record + FAULT_SIGNAL, index)
         tl.store(record + FAULT_WANTED, wanted)
         tl.store(record + FAULT_SEEN, seen)
         tl.store(record + FAULT_WHERE, WHERE)
@@ -85,11 +108,11 @@ def _report(ctx, index, wanted, seen, WHERE: tl.constexpr):
 def _block(ctx, index, wanted, seen, WHERE: tl.constexpr):
     """Polls until the flag has come or somebody has given up; returns the value last seen."""
     flag = words32(tl.load(ctx + FLAGS)) + index
-    aborted = state_of(ctx) + STATE_ABORTED
+    owner_word = state_of(ctx) + STATE_ABORTED
     limit = tl.load(ctx + TIMEOUT_NS)
     start = global_timer()
     claim = 1 + 2 * tl.program_id(0) + (WHERE == WHERE_COMMAND)
-    owner_before = tl.atomic_cas(aborted, 0, 0, sem="relaxed", scope="gpu")
+    owner_before = aborted(ctx)
     owner = owner_before
     while (seen - wanted < 0) & (owner == 0):
         polls = 0
@@ -97,10 +120,11 @@ def _block(ctx, index, wanted, seen, WHERE: tl.constexpr):
             seen = _poll(flag)
             polls += 1
         late = (limit > 0) & (global_timer() - start > limit)
-        owner = tl.atomic_cas(aborted, 0, tl.where(late, claim, 0), sem="relaxed", scope="gpu")
+        owner = tl.atomic_cas(owner_word, 0, tl.where(late, claim, 0), sem="relaxed", scope="gpu")
     # The last exchange may have been the one that claimed, and it returned what was there before.
-    owner = tl.atomic_cas(aborted, 0, 0, sem="relaxed", scope="gpu")
+    owner = aborted(ctx)
     if (owner == claim) & (owner_before == 0):
+        _silence_engine(ctx)
         _report(ctx, index, wanted, seen, WHERE)
     return seen
 
@@ -129,8 +153,8 @@ def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
         waits = words32(tl.load(ctx + WAITS))
         epoch = epoch_of(ctx)
         for w in range(begin, end):
-            index = tl.load(waits + w * WAIT_STRIDE)
-            count = tl.load(waits + w * WAIT_STRIDE + 1)
+            index = tl.load(waits + w * WAIT_STRIDE + WAIT_SIGNAL)
+            count = tl.load(waits + w * WAIT_STRIDE + WAIT_COUNT)
             wanted = tl.where(count == 0, epoch - 1, epoch * count)
             seen = _poll(flags + index)
             if seen - wanted < 0:
@@ -142,6 +166,33 @@ def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
 
 
 @triton.jit
+def hold_input(ctx, begin, end):
+    """Waits, after a call was given up, until the flags of the guard ``[begin, end)`` have reached that call.
+
+    Its epoch has stayed, so the guard itself would be over before those who got the input of that very call are
+    through. This wait is limited as well, once for all calls that follow: a peer that has gone for good must not hold
+    the stream for ever.
+    """
+    flags = words32(tl.load(ctx + FLAGS))
+    waits = words32(tl.load(ctx + WAITS))
+    lost_word = state_of(ctx) + STATE_LOST
+    wanted = epoch_of(ctx)
+    limit = tl.load(ctx + TIMEOUT_NS)
+    start = global_timer()
+    lost = tl.atomic_cas(lost_word, 0, 0, sem="relaxed", scope="gpu")
+    for w in range(begin, end):
+        flag = flags + tl.load(waits + w * WAIT_STRIDE + WAIT_SIGNAL)
+        seen = _poll(flag)
+        while (seen - wanted < 0) & (lost == 0):
+            polls = 0
+            while (seen - wanted < 0) & (polls < _POLLS):
+                seen = _poll(flag)
+                polls += 1
+            late = global_timer() - start > limit
+            lost = tl.atomic_cas(lost_word, 0, tl.where(late, 1, 0), sem="relaxed", scope="gpu")
+
+
+@triton.jit
 def raise_signals(ctx, begin, end):
     """Raises the signals ``[begin, end)``, each with a release at system scope by one thread.
 
@@ -150,11 +201,9 @@ def raise_signals(ctx, begin, end):
     signals = words64(tl.load(ctx + SIGNALS))
     epoch = epoch_of(ctx)
     for s in range(begin, end):
-        flag = words32(tl.load(signals + s * SIGNAL_STRIDE))
-        kind = tl.load(signals + s * SIGNAL_STRIDE + 1)
-        if kind == SIGNAL_ADD:
+        flag = words32(tl.load(signals + s * SIGNAL_STRIDE + SIGNAL_ADDRESS))
+        kind = tl.load(signals + s * SIGNAL_STRIDE + SIGNAL_KIND)
+        if kind == KIND_ADD:
             tl.atomic_add(flag, 1, sem="release", scope="sys")
         else:
-            tl.atomic_xchg(
-                flag, tl.where(kind == SIGNAL_EPOCH, epoch, 1), sem="release", scope="sys"
-            )
+            tl.atomic_xchg(flag, tl.where(kind == KIND_EPOCH, epoch, 1), sem="release", scope="sys")

@@ -5,7 +5,17 @@
 import triton
 import triton.language as tl
 
-from syncopate.device.abi import INPUT_BEGIN, INPUT_END, TILE_STRIDE, TILES
+from syncopate.device.abi import (
+    INPUT_BEGIN,
+    INPUT_END,
+    TILE_C0,
+    TILE_C1,
+    TILE_C2,
+    TILE_STRIDE,
+    TILE_WAIT_BEGIN,
+    TILE_WAIT_END,
+    TILES,
+)
 from syncopate.device.words import words32
 
 __all__ = ["input_rows", "read_tile"]
@@ -15,7 +25,8 @@ __all__ = ["input_rows", "read_tile"]
 def read_tile(ctx, t):
     """Returns row ``t`` of the tile table: three coordinates, first wait, end of waits, all i32."""
     row = words32(tl.load(ctx + TILES)) + t * TILE_STRIDE
-    return tl.load(row), tl.load(row + 1), tl.load(row + 2), tl.load(row + 3), tl.load(row + 4)
+    m, n, k = tl.load(row + TILE_C0), tl.load(row + TILE_C1), tl.load(row + TILE_C2)
+    return m, n, k, tl.load(row + TILE_WAIT_BEGIN), tl.load(row + TILE_WAIT_END)
 
 
 @triton.jit

@@ -1,9 +1,10 @@
 """Plans: which chunks of which buffers move between which ranks, after what.
 
 A plan is chunk IR from the beginning; the builders here only save typing. `Plan.text` is the `.mlir` file that
-`syncopate-opt` takes.
+`syncopate-opt` takes. What the passes have made of a plan, `read_schedule` reads.
 """
 
 from syncopate.plan.builder import Buffer, Chunk, Plan, Token
+from syncopate.plan.schedule import Access, Schedule, read_schedule
 
-__all__ = ["Buffer", "Chunk", "Plan", "Token"]
+__all__ = ["Access", "Buffer", "Chunk", "Plan", "Schedule", "Token", "read_schedule"]

@@ -5,8 +5,10 @@ costs one ctypes call per operation and allocates nothing.
 
 Which engine moves the four bytes of a flag matters: a copy within one GPU may run as a kernel on SMs, and behind a
 persistent kernel that fills them it would never start, while that kernel waits for this very flag. A flag on another
-GPU is therefore written straight from the epoch word, over NVLink; one on the same GPU from a mirror of the epoch word
-in pinned host memory, which the list refreshes first. Host copies always use a copy engine.
+GPU is therefore written straight from a state word, over NVLink; one on the same GPU from a mirror of that word in
+pinned host memory, which the list refreshes first. Host copies always use a copy engine.
+
+The words are the engine's own: a kernel that gives up changes them to values that tell nobody anything.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from syncopate.runtime import cuda, layout
+from syncopate.abi import SignalKind, StateWord
+from syncopate.runtime import cuda
 from syncopate.runtime.engine_plan import AwaitWord, Copy, EngineOp, Raise, awaited_words
-from syncopate.runtime.interface import SignalKind
 
 HIGH_PRIORITY = -5  # the driver clamps it to the highest that the GPU has
 
@@ -38,17 +40,17 @@ class Engine:
         Args:
             ops: The list of `plan_engine`.
             state: Device address of the rank's state words.
-            mirror: Address of two i32 words in pinned host memory: the mirror of the epoch, and a constant 1.
+            mirror: Address of two i32 words in pinned host memory, to mirror ENGINE_EPOCH and ENGINE_ONE.
             same_device: Whether a rank's memory is on this rank's GPU.
         """
         self.stream = cuda.create_stream(HIGH_PRIORITY)
         self.awaited = awaited_words(ops)
         self._fork, self._join = cuda.create_event(), cuda.create_event()
-        ctypes.c_int32.from_address(mirror + 4).value = 1
+        self._mirror = (ctypes.c_int32 * 2).from_address(mirror)
         self._parts: list[list[tuple[Callable[..., int], tuple[Any, ...], str]]] = [[]]
         # Copies whose source the caller may move: where they stand, and what they are.
         self._input_copies: list[tuple[int, int, Copy]] = []
-        self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * layout.STATE_EPOCH, 4)
+        self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * StateWord.ENGINE_EPOCH, 8)
         for op in ops:
             if isinstance(op, AwaitWord):
                 self._parts.append([])
@@ -83,12 +85,16 @@ class Engine:
     def _bind_raise(
         self, op: Raise, state: int, mirror: int, same_device: Callable[[int], bool]
     ) -> None:
-        epoch = op.kind is SignalKind.EPOCH
+        one = op.kind is SignalKind.ONE
         if same_device(op.rank):
-            self._add("cuMemcpyHtoDAsync_v2", op.address, mirror if epoch else mirror + 4, 4)
+            self._add("cuMemcpyHtoDAsync_v2", op.address, mirror + 4 * one, 4)
         else:
-            word = layout.STATE_EPOCH if epoch else layout.STATE_ONE
+            word = StateWord.ENGINE_ONE if one else StateWord.ENGINE_EPOCH
             self._add("cuMemcpyAsync", op.address, state + 4 * word, 4)
+
+    def silence(self, epoch: int) -> None:
+        """Makes the mirror tell nobody anything, as the kernel that gave up call `epoch` did with the words."""
+        self._mirror[:] = [epoch - 1, 0]
 
     def fork(self, main: int) -> None:
         """Makes the next list wait for what is on stream `main` now."""

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from syncopate.abi import SignalKind
 from syncopate.errors import InternalError
-from syncopate.runtime.interface import Program, SignalKind
+from syncopate.runtime.commands import split_commands
+from syncopate.runtime.interface import Program
 from syncopate.runtime.linking import (
     Addresses,
     from_own_input,
     own_input_bytes,
-    split_commands,
 )
 
 
@@ -90,7 +91,7 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
         ops.append(copy)
         for signal in signals[row["signal_begin"] : row["signal_end"]]:
             kind = SignalKind(signal["kind"])
-            if kind is SignalKind.ADD_ONE:
+            if kind is SignalKind.ADD:
                 raise InternalError(
                     f"rank {rank}, command {index}: a copy engine cannot add to flag {signal['signal']}"
                 )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from syncopate.abi import FaultField, FaultPlace
+from syncopate.dtypes import DTYPES
 from syncopate.errors import DeviceWaitTimeout
-from syncopate.runtime.interface import ITEM_BYTES, Program
-from syncopate.runtime.layout import FaultPlace, FaultWord
+from syncopate.runtime.interface import Program
 
 _PLACES = {
     FaultPlace.TILE: "a tile",
@@ -27,13 +28,13 @@ def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout |
         program: The program that ran.
         record: The i64 words of the record.
     """
-    if not record[FaultWord.SET]:
+    if not record[FaultField.SET]:
         return None
     rank, signal, epoch = (
-        int(record[word]) for word in (FaultWord.RANK, FaultWord.SIGNAL, FaultWord.EPOCH)
+        int(record[word]) for word in (FaultField.RANK, FaultField.SIGNAL, FaultField.EPOCH)
     )
-    wanted, seen = int(record[FaultWord.WANTED]), int(record[FaultWord.SEEN])
-    place = int(record[FaultWord.WHERE])
+    wanted, seen = int(record[FaultField.WANTED]), int(record[FaultField.SEEN])
+    place = int(record[FaultField.WHERE])
     waiter = _PLACES[FaultPlace(place)] if place in _PLACES else "something"
     limit = program.timeout_ns / 1e9
     message = (
@@ -83,7 +84,7 @@ def _describe_data(program: Program, rank: int, signal: int) -> str:
 def _name_chunk(program: Program, row: dict[str, int]) -> str:
     """The region that a command writes, as `name[first:last, ...]`; rows and columns of a row-major buffer."""
     buffer = program.buffers[row["dst_buffer"]]
-    item = ITEM_BYTES[buffer.dtype]
+    item = DTYPES[buffer.dtype].nbytes
     index, starts = row["dst_offset"] // item, []
     for size in reversed(buffer.shape):
         starts.append(index % size)

@@ -6,16 +6,17 @@ of the rank that should have raised the flag.
 
 Division of work at a call, for rank r (stream order from top to bottom):
 
-1. guard: if another rank gets from r, wait until each of those has finished the previous call (`done` flags); 2.
-staging: copy the plain input into r's own region of its symmetric buffer (skipped for a zero-copy input); 3. engine
-commands of r on the side stream: waits, copies, flags; at the end `engine_done` is raised by the runtime itself, so no
-table row raises it; 4. the fused kernel: `open_call` raises the open signals, `close_call` raises the close signals and
-increments the epoch.
+1. Only for an input that cannot stay where the caller keeps it. Guard: if other ranks get from r, wait until each of
+   those has finished the previous call (`done` flags). Staging: copy the input into r's own region of its symmetric
+   buffer.
+2. Engine commands of r on the side stream: waits, copies, flags; at the end `engine_done` is raised by the runtime
+   itself, so no table row raises it.
+3. The fused kernel: `open_call` raises the open signals; the communication role stages the input for others if it
+   stayed with the caller; `close_call` raises the close signals and increments the epoch.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -23,38 +24,18 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from syncopate.dtypes import DTYPES
+
 Int64Array = npt.NDArray[np.int64]
+
+DEFAULT_TIMEOUT_NS = 60_000_000_000
+"""Limit of a device wait: ranks may start a call this far apart, as after loading data or a first compilation."""
 
 INPUT_POINTER = "sy_input"
 """Argument of every fused kernel: the address of the rank's own input."""
 
 INPUT_DESCRIPTOR = "sy_input_"
 """Before the name of a descriptor argument: an argument that describes the rank's own input in its place."""
-
-ITEM_BYTES: Mapping[str, int] = {
-    "f64": 8, "i64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "i1": 1,
-    "f8E4M3FN": 1, "f8E5M2": 1,
-}  # fmt: skip
-"""Bytes of an element, by MLIR's spelling of the type."""
-
-
-class Realization(enum.IntEnum):
-    """How a transfer is carried out; the values are those of the `realization` column."""
-
-    COPY_ENGINE = 0
-    TMA_DEDICATED = 1
-    TMA_COLOCATED = 2
-    LDST_DEDICATED = 3
-    LDST_COLOCATED = 4
-    NCCL = 5
-
-
-class SignalKind(enum.IntEnum):
-    """What raising a flag writes; the values are those of the `kind` column."""
-
-    EPOCH = 0
-    ONE = 1
-    ADD_ONE = 2
 
 
 @dataclass(frozen=True)
@@ -97,7 +78,7 @@ class BufferSpec:
     Attributes:
         name: The plan's name for it, and the keyword by which a call takes its input.
         shape: Shape in elements, row-major, the same on every rank.
-        dtype: MLIR's spelling (a key of `ITEM_BYTES`).
+        dtype: MLIR's spelling (a key of `syncopate.dtypes.DTYPES`).
         inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with
             one region.
     """
@@ -110,7 +91,7 @@ class BufferSpec:
     @property
     def nbytes(self) -> int:
         """Bytes of one rank's instance."""
-        return int(np.prod(self.shape, dtype=np.int64)) * ITEM_BYTES[self.dtype]
+        return int(np.prod(self.shape, dtype=np.int64)) * DTYPES[self.dtype].nbytes
 
 
 @dataclass(frozen=True)
@@ -300,6 +281,10 @@ class Program(Protocol):
         """The fused kernel; `KernelImage.from_triton` makes it."""
 
     @property
+    def guard(self) -> KernelImage | None:
+        """The kernel that holds a stream until peers have got the last input; None if no rank gets from another."""
+
+    @property
     def grid(self) -> tuple[int, int, int]:
         """Grid of the launch."""
 
@@ -336,8 +321,9 @@ class ProgramData:
     num_ctas: int
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...] = field(repr=False)
-    timeout_ns: int = 10_000_000_000
+    timeout_ns: int = DEFAULT_TIMEOUT_NS
     localized: str | None = None
+    guard: KernelImage | None = None
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
         """The tables of one rank."""

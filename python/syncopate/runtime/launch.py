@@ -12,10 +12,10 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 
+from syncopate.abi import align
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.interface import DescriptorLayout, KernelImage
-from syncopate.runtime.layout import align
 
 TENSOR_MAP_BYTES = 128
 _TENSOR_MAP_ALIGNMENT = 64

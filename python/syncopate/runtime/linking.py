@@ -7,23 +7,27 @@ host issues those (see `engine_plan`). The runtime's own guard waits are appende
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from syncopate.errors import InternalError
-from syncopate.runtime import layout
-from syncopate.runtime.interface import (
-    BufferSpec,
-    Int64Array,
-    Program,
-    Realization,
-    SignalLayout,
-    Table,
+from syncopate import abi
+from syncopate.abi import (
+    CommandField,
+    ContextWord,
+    SignalField,
+    SignalKind,
+    StateWord,
+    TileField,
+    WaitField,
 )
-from syncopate.runtime.layout import ContextWord
+from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime.commands import copy_unit, split_commands
+from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
+
+_SPARE_UNITS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -97,26 +101,15 @@ def from_own_input(program: Program, rank: int, commands: Table) -> npt.NDArray[
     return result
 
 
-def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
-    """Indices of the commands of the communication role, and of those of the copy engine."""
-    realization = commands.column("realization")
-    engine = realization == Realization.COPY_ENGINE
-    if bool((realization == Realization.NCCL).any()):
-        raise InternalError(
-            "a table holds a command with realization nccl, which the runtime does not issue"
-        )
-    return np.flatnonzero(~engine), np.flatnonzero(engine)
-
-
 def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
     """Sizes the upload of one rank."""
     device, _ = split_commands(tables["commands"])
     waits = len(tables["waits"].values)
-    tiles_at = layout.align(8 * layout.CONTEXT_WORDS)
-    waits_at = layout.align(tiles_at + 4 * layout.TILE_WORDS * len(tables["tiles"].values))
-    signals_at = layout.align(waits_at + 4 * layout.WAIT_WORDS * waits)
-    commands_at = layout.align(signals_at + 8 * layout.SIGNAL_WORDS * len(tables["signals"].values))
-    end = layout.align(commands_at + 8 * layout.COMMAND_WORDS * len(device))
+    tiles_at = abi.align(8 * abi.CONTEXT_WORDS)
+    waits_at = abi.align(tiles_at + 4 * abi.TILE_STRIDE * len(tables["tiles"].values))
+    signals_at = abi.align(waits_at + 4 * abi.WAIT_STRIDE * waits)
+    commands_at = abi.align(signals_at + 8 * abi.SIGNAL_STRIDE * len(tables["signals"].values))
+    end = abi.align(commands_at + 8 * abi.COMMAND_STRIDE * len(device))
     return TableLayout(tiles_at, waits_at, signals_at, commands_at, end, len(device))
 
 
@@ -149,23 +142,21 @@ def link_rank(
         nbytes = rows * words * np.dtype(dtype).itemsize
         return upload[offset : offset + nbytes].view(dtype).reshape(rows, words)
 
-    tiles = tables["tiles"]
-    rows = part(where.tiles, np.int32, len(tiles.values), layout.TILE_WORDS)
-    for i, column in enumerate(("c0", "c1", "c2", "wait_begin", "wait_end")):
-        rows[:, i] = tiles.column(column)
+    rows = part(where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
+    for tile_field in TileField:
+        rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
 
-    waits = tables["waits"]
-    rows = part(where.waits, np.int32, len(waits.values), layout.WAIT_WORDS)
-    rows[:, 0] = waits.column("signal")
-    rows[:, 1] = waits.column("count")
+    rows = part(where.waits, np.int32, len(tables["waits"].values), abi.WAIT_STRIDE)
+    for wait_field in WaitField:
+        rows[:, wait_field] = _as_int32(rank, tables, "waits", wait_field.name.lower())
 
     signals = tables["signals"]
-    rows = part(where.signals, np.int64, len(signals.values), layout.SIGNAL_WORDS)
+    rows = part(where.signals, np.int64, len(signals.values), abi.SIGNAL_STRIDE)
     flags = np.asarray(addresses.flags, np.int64)
-    rows[:, 0] = flags[signals.column("rank")] + 4 * signals.column("signal")
-    rows[:, 1] = signals.column("kind")
+    rows[:, SignalField.ADDRESS] = flags[signals.column("rank")] + 4 * signals.column("signal")
+    rows[:, SignalField.KIND] = signals.column("kind")
 
-    rows = part(where.commands, np.int64, where.num_commands, layout.COMMAND_WORDS)
+    rows = part(where.commands, np.int64, where.num_commands, abi.COMMAND_STRIDE)
     rows[:] = _pack_commands(program, rank, addresses)
 
     calls = tables["calls"].rows()[0]
@@ -173,7 +164,7 @@ def link_rank(
     local = (0, 0)
     if own_input is not None:
         local = input_rows(program.buffers[own_input[0]], rank) or local
-    context = part(0, np.int64, 1, layout.CONTEXT_WORDS)[0]
+    context = part(0, np.int64, 1, abi.CONTEXT_WORDS)[0]
     words = {
         ContextWord.STATE: own.state,
         ContextWord.FLAGS: addresses.flags[rank],
@@ -182,11 +173,9 @@ def link_rank(
         ContextWord.SIGNALS: own.upload + where.signals,
         ContextWord.COMMANDS: own.upload + where.commands,
         ContextWord.NUM_COMMANDS: where.num_commands,
-        ContextWord.OPEN: layout.pack_range(calls["open_begin"], calls["open_end"]),
-        ContextWord.CLOSE_WAIT: layout.pack_range(
-            calls["close_wait_begin"], calls["close_wait_end"]
-        ),
-        ContextWord.CLOSE_SIGNAL: layout.pack_range(
+        ContextWord.OPEN: abi.pack_range(calls["open_begin"], calls["open_end"]),
+        ContextWord.CLOSE_WAIT: abi.pack_range(calls["close_wait_begin"], calls["close_wait_end"]),
+        ContextWord.CLOSE_SIGNAL: abi.pack_range(
             calls["close_signal_begin"], calls["close_signal_end"]
         ),
         ContextWord.FAULT: own.fault,
@@ -210,10 +199,17 @@ def initial_flags(signals: SignalLayout, world_size: int) -> npt.NDArray[np.int3
 
 def initial_state(device_commands: int) -> npt.NDArray[np.int32]:
     """The state words of a rank before the first call."""
-    state = np.zeros(layout.state_words(device_commands), np.int32)
-    state[layout.STATE_EPOCH] = layout.FIRST_EPOCH
-    state[layout.STATE_ONE] = 1
+    state = np.zeros(abi.state_words(device_commands), np.int32)
+    state[StateWord.EPOCH] = state[StateWord.ENGINE_EPOCH] = abi.FIRST_EPOCH
+    state[StateWord.ENGINE_ONE] = 1
     return state
+
+
+_COPIED_FIELDS = tuple(
+    field
+    for field in CommandField
+    if field not in (CommandField.SRC, CommandField.DST, CommandField.FROM_INPUT)
+)
 
 
 def _pack_commands(program: Program, rank: int, addresses: Addresses) -> Int64Array:
@@ -224,27 +220,29 @@ def _pack_commands(program: Program, rank: int, addresses: Addresses) -> Int64Ar
     def column(name: str) -> Int64Array:
         return commands.column(name)[device]
 
-    packed = np.zeros((len(device), layout.COMMAND_WORDS), np.int64)
-    packed[:, 0] = base[column("src_rank"), column("src_buffer")] + column("src_offset")
-    packed[:, 1] = base[column("dst_rank"), column("dst_buffer")] + column("dst_offset")
-    names = (
-        "rows",
-        "row_bytes",
-        "src_stride",
-        "dst_stride",
-        "wait_begin",
-        "wait_end",
-        "signal_begin",
-        "signal_end",
-    )
-    for i, name in enumerate(names, start=2):
-        packed[:, i] = column(name)
+    packed = np.zeros((len(device), abi.COMMAND_STRIDE), np.int64)
+    for side, field in (("src", CommandField.SRC), ("dst", CommandField.DST)):
+        start = base[column(f"{side}_rank"), column(f"{side}_buffer")]
+        packed[:, field] = start + column(f"{side}_offset")
+    for field in _COPIED_FIELDS:
+        packed[:, field] = column(field.name.lower())
     own, own_input = from_own_input(program, rank, commands)[device], own_input_bytes(program, rank)
     if own_input is not None:
-        packed[own, 0] = column("src_offset")[own] - own_input[1]
-        packed[own, 11] = 1
-    packed[:, 12] = column("pause")
+        packed[own, CommandField.SRC] = column("src_offset")[own] - own_input[1]
+        packed[own, CommandField.FROM_INPUT] = 1
     return packed
+
+
+def _as_int32(rank: int, tables: Mapping[str, Table], table: str, column: str) -> Int64Array:
+    """A column whose values fit into 32 bits."""
+    values = tables[table].column(column)
+    bad = np.flatnonzero((values < -(2**31)) | (values >= 2**31))
+    if bad.size:
+        raise InternalError(
+            f"rank {rank}, table {table}, row {bad[0]}: expects {column} to fit into 32 bits, "
+            f"but got {values[bad[0]]}"
+        )
+    return values
 
 
 def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> None:
@@ -274,7 +272,7 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     within("waits", "signal", signals.total)
     within("signals", "rank", world)
     within("signals", "signal", signals.total)
-    within("signals", "kind", 3)
+    within("signals", "kind", len(SignalKind))
     for name in ("src_rank", "dst_rank"):
         within("commands", name, world)
     for name in ("src_buffer", "dst_buffer"):
@@ -291,6 +289,7 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     ranges("calls", "close_wait_begin", "close_wait_end", num_waits)
     ranges("calls", "close_signal_begin", "close_signal_end", num_signals)
     _check_bounds(program, rank, tables["commands"])
+    _check_sizes(program, rank, tables["commands"])
 
 
 def _check_bounds(program: Program, rank: int, commands: Table) -> None:
@@ -306,3 +305,20 @@ def _check_bounds(program: Program, rank: int, commands: Table) -> None:
                 f"rank {rank}, table commands, row {at}: {side} bytes {first[at]}:{last[at]} "
                 f"lie outside the buffer of {limit[at]} bytes"
             )
+
+
+def _check_sizes(program: Program, rank: int, commands: Table) -> None:
+    """A communication role counts the units of a region, and those of a block beyond its end, in 32 bits."""
+    unit = copy_unit(program.rank_tables(other) for other in range(program.world_size))
+    limit = unit * (2**31 - _SPARE_UNITS)
+    device, _ = split_commands(commands)
+    # Rows and their sizes lie inside buffers, so the product of any two fits into 64 bits.
+    sizes = commands.column("rows")[device] * commands.column("row_bytes")[device]
+    bad = np.flatnonzero(sizes > limit)
+    if bad.size:
+        row = commands.rows()[device[bad[0]]]
+        what = "the input" if row["transfer"] == abi.STAGING else f"transfer {row['transfer']}"
+        raise SyncopateError(
+            f"program {program.name}, rank {rank}: {what} moves {sizes[bad[0]]} bytes at once, but with loads of "
+            f"{unit} bytes, as the alignment of rows allows, at most {limit} can be; use more splits, or pad the rows"
+        )

@@ -17,7 +17,7 @@ from syncopate.runtime.groups import Group
 from syncopate.runtime.interface import Program
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState
-from syncopate.runtime.rescue import release_streams, watchdog
+from syncopate.runtime.rescue import watchdog
 
 
 class LoadedProgram:
@@ -61,13 +61,12 @@ class LoadedProgram:
         self._only = first if len(self._ranks) == 1 and first.own_stream is None else None
         self._uses_engine = any(state.engine is not None for state in self._ranks.values())
         self._error: DeviceWaitTimeout | None = None
-        self._released = threading.Event()
-        self._release_lock = threading.Lock()
+        self._rescue_lock = threading.Lock()
         with torch.cuda.device(self._device):
             self._rescue_stream = cuda.create_stream()
             self._event = cuda.create_event()
             self._returns = {rank: cuda.create_event() for rank in self._ranks}
-        self._closed = False
+        self._closed = self._freed = False
         self._detached = False
         group.barrier()
         if self._uses_engine:
@@ -76,9 +75,10 @@ class LoadedProgram:
     def __call__(self, **tensors: Any) -> Any:
         """Runs the program once.
 
-        Args: **tensors: By name: the rank's own input region of a buffer (left out, or the tensor of `input`, if it was
-            written in place); the kernel's other tensors; outputs, optionally. A group with several local ranks takes a
-            list or a mapping with one tensor for each of them.
+        Args:
+            **tensors: By name: the rank's own input region of a buffer (left out, or the tensor of `input`, if it was
+                written in place); the kernel's other tensors; outputs, optionally. A group with several local ranks
+                takes a list or a mapping with one tensor for each of them.
 
         Returns:
             The output, or a tuple of them; for a group with several local ranks a list of that.
@@ -228,8 +228,6 @@ class LoadedProgram:
                 record = state.fault_record()
                 if record is not None:
                     self._error = decode_fault(self.program, record)
-                    if self._uses_engine:
-                        self.release()
                     break
         if self._error is not None:
             raise self._error
@@ -248,16 +246,22 @@ class LoadedProgram:
                 time.sleep(20e-6)
         self.check()
 
-    def release(self) -> None:
-        """Lets the side streams go after a fault. The watchdog calls this, or the first `check` that sees the fault."""
-        with self._release_lock:
-            if self._released.is_set():
-                return
-            engines = [state.engine for state in self._ranks.values() if state.engine is not None]
-            with torch.cuda.device(self._device):
-                words = [word for engine in engines for word in engine.awaited]
-                release_streams([engine.stream for engine in engines], words, self._rescue_stream)
-            self._released.set()
+    def rescue(self) -> float | None:
+        """Lets the side streams go after a fault, step by step, as the watchdog asks for.
+
+        Returns:
+            Seconds until the next step is due; None if there is nothing to do.
+
+        Raises:
+            SyncopateError: A stream is stuck.
+        """
+        if self._freed or not self.faulted():
+            return None
+        with self._rescue_lock, torch.cuda.device(self._device):
+            if self._freed:
+                return None
+            delays = [state.rescue(self._rescue_stream) for state in self._ranks.values()]
+        return min((delay for delay in delays if delay is not None), default=None)
 
     def close(self) -> None:
         """Waits for this process's GPU and frees streams and code; the memory goes with the object.
@@ -267,15 +271,17 @@ class LoadedProgram:
         if self._closed:
             return
         self._closed = True
-        watchdog.forget(self)
-        if self._uses_engine and self.faulted():
-            self.release()
+        while (delay := self.rescue()) is not None:
+            time.sleep(delay)
         torch.cuda.synchronize(self._device)
-        for state in self._ranks.values():
-            state.close()
-        for event in (self._event, *self._returns.values()):
-            cuda.call("cuEventDestroy_v2", event)
-        cuda.call("cuStreamDestroy_v2", self._rescue_stream)
+        watchdog.forget(self)
+        with self._rescue_lock:
+            self._freed = True
+            for state in self._ranks.values():
+                state.close()
+            for event in (self._event, *self._returns.values()):
+                cuda.call("cuEventDestroy_v2", event)
+            cuda.call("cuStreamDestroy_v2", self._rescue_stream)
 
     def __enter__(self) -> LoadedProgram:
         return self

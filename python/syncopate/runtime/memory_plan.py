@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from syncopate.abi import align
 from syncopate.runtime.interface import Program
-from syncopate.runtime.layout import align
 from syncopate.runtime.linking import Addresses
 
 BUFFER_ALIGNMENT = 1024

@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
+from syncopate import abi
+from syncopate.abi import FaultField
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.runtime import cuda, layout
 from syncopate.runtime.engine import Engine
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.groups import Group, SymmetricAllocation
-from syncopate.runtime.guard import compile_guard
 from syncopate.runtime.interface import (
     INPUT_POINTER,
     BufferParam,
@@ -34,11 +34,11 @@ from syncopate.runtime.linking import (
 )
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.own_input import OwnInput
+from syncopate.runtime.rescue import StreamRescue
 from syncopate.runtime.tensors import TensorArgument, check_tensor, input_view, whole_view
 
-_PINNED_BYTES = (
-    8 * layout.FAULT_WORDS + 64
-)  # the fault record; then the mirror of the epoch and the constant 1
+# The fault record, then the engine's mirror of two words.
+_PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
 
 
 class RankState:
@@ -75,13 +75,11 @@ class RankState:
 
         self._pinned = torch.zeros(_PINNED_BYTES, dtype=torch.uint8, pin_memory=True)
         record = self._pinned.data_ptr()
-        self._record = (ctypes.c_int64 * layout.FAULT_WORDS).from_address(record)
+        self._record = (ctypes.c_int64 * abi.FAULT_WORDS).from_address(record)
         where = layout_tables(tables)
         self._state = torch.from_numpy(initial_state(where.num_commands)).to(device)
-        self._upload = torch.empty(
-            where.nbytes + layout.ALIGNMENT, dtype=torch.uint8, device=device
-        )
-        base = layout.align(self._upload.data_ptr())
+        self._upload = torch.empty(where.nbytes + abi.ALIGNMENT, dtype=torch.uint8, device=device)
+        base = abi.align(self._upload.data_ptr())
         packed = link_rank(
             program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base)
         )
@@ -92,30 +90,38 @@ class RankState:
         self._check_residency(group)
         self._tensors = self._bind_params(base, addresses)
         self.tensor_names = frozenset(self._tensors)
-        self._guard: KernelLauncher | None = None
-        call = tables["calls"].rows()[0]
-        if call["guard_begin"] < call["guard_end"]:
-            major, minor = torch.cuda.get_device_capability(self.device)
-            self._guard = KernelLauncher(compile_guard(10 * major + minor), self.device, (1, 1, 1))
-            for name, value in (
-                ("context", base),
-                ("begin", call["guard_begin"]),
-                ("end", call["guard_end"]),
-            ):
-                self._guard.arguments.set_scalar(name, value)
+        self._guard = self._load_guard(base)
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
         if ops:
             self.engine = Engine(
                 ops,
                 state=self._state.data_ptr(),
-                mirror=record + 8 * layout.FAULT_WORDS,
+                mirror=record + 8 * abi.FAULT_WORDS,
                 same_device=lambda other: group.shares_device(rank, other),
             )
+            self._rescue = StreamRescue(
+                self.engine.stream, self.engine.awaited, program.timeout_ns / 1e9
+            )
         self._own_input = OwnInput(program, rank, self._kernel.arguments, self.engine)
+        call = tables["calls"].rows()[0]
         self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
+
+    def _load_guard(self, context: int) -> KernelLauncher | None:
+        call = self._program.rank_tables(self.rank)["calls"].rows()[0]
+        if call["guard_begin"] == call["guard_end"]:
+            return None
+        if self._program.guard is None:
+            raise InternalError(
+                f"program {self._program.name} has no guard, but others get from rank {self.rank}; compile it again"
+            )
+        guard = KernelLauncher(self._program.guard, self.device, (1, 1, 1))
+        guard.arguments.set_scalar("context", context)
+        guard.arguments.set_scalar("begin", call["guard_begin"])
+        guard.arguments.set_scalar("end", call["guard_end"])
+        return guard
 
     def _check_residency(self, group: Group) -> None:
         ctas = self._program.grid[0] * self._program.grid[1] * self._program.grid[2]
@@ -263,12 +269,15 @@ class RankState:
 
     def fault_record(self) -> list[int] | None:
         """The words of the fault record if it is set."""
-        return list(self._record) if self._record[layout.FaultWord.SET] else None
+        return list(self._record) if self._record[FaultField.SET] else None
 
-    def streams_idle(self) -> bool:
-        """Whether nothing is left to run on this rank's own streams."""
-        streams = [self.engine.stream] if self.engine is not None else []
-        return all(cuda.stream_idle(stream) for stream in streams)
+    def rescue(self, rescue_stream: int) -> float | None:
+        """Lets the side stream go after a fault; see `StreamRescue.step`. Reads host memory only if there is none."""
+        record = self.fault_record()
+        if self.engine is None or record is None:
+            return None
+        self.engine.silence(record[FaultField.EPOCH])
+        return self._rescue.step(rescue_stream)
 
     def close(self) -> None:
         """Frees what torch does not."""

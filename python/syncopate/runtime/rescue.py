@@ -1,9 +1,16 @@
-"""Lets go of streams that would wait for ever after a fault.
+"""Lets go of side streams that would wait for ever after a fault.
 
 A kernel that gives up drains by itself, but a stream that waits for a peer's word does not: it would hang the next
-device-wide synchronization. Once a fault record is set, the words that the side streams wait for are written again and
-again until the streams are empty. A thread does this, since the process may be inside that synchronization already; it
-only looks at host memory while all is well.
+device-wide synchronization. Its copies cannot be taken back, and a copy that runs before its time could overwrite what
+a healthy peer is still reading. So once a fault record is set,
+
+* nothing more is raised at peers: the kernel that gave up has changed the words from which the engine raises flags;
+* the stream gets one more time limit to go on by itself, in which a peer that is only late ends its call, or gives up
+  as well;
+* then the words that it waits for are written again and again until it is empty.
+
+A thread does this, since the process may be inside that synchronization already; it only looks at host memory while all
+is well.
 """
 
 from __future__ import annotations
@@ -19,37 +26,64 @@ from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
 
 _PERIOD_S = 0.05
+_ROUND_S = 0.001
 _LIMIT_S = 30.0
+
+
+class StreamRescue:
+    """Lets one stream go after a fault."""
+
+    def __init__(self, stream: int, words: Sequence[int], patience_s: float) -> None:
+        """Only takes notes.
+
+        Args:
+            stream: Raw handle of the stream that may wait.
+            words: Addresses of the i32 words that it waits for.
+            patience_s: How long it may go on by itself after the fault.
+        """
+        self._stream = stream
+        self._words = tuple(words)
+        self._patience_s = patience_s
+        self._begin: float | None = None
+
+    def step(self, rescue_stream: int) -> float | None:
+        """Does what is due now; to be called again and again once there is a fault.
+
+        Args:
+            rescue_stream: A stream of another priority, so that it shares no hardware queue with this one.
+
+        Returns:
+            Seconds until the next step is due, None if the stream is idle.
+
+        Raises:
+            SyncopateError: The stream is stuck.
+        """
+        now = time.monotonic()
+        if self._begin is None:
+            self._begin = now + self._patience_s
+        if cuda.stream_idle(self._stream):
+            return None
+        if now < self._begin:
+            return min(_PERIOD_S, self._begin - now)
+        if now > self._begin + _LIMIT_S:
+            raise SyncopateError(
+                f"a side stream did not become idle within {_LIMIT_S:g} s after a fault; end the process"
+            )
+        write = cuda.function("cuStreamWriteValue32_v2")
+        for word in self._words:
+            cuda.check(write(rescue_stream, word, 1, 0), "cuStreamWriteValue32")
+        return _ROUND_S
 
 
 class Rescuable(Protocol):
     """What the thread needs of a program."""
 
-    def faulted(self) -> bool:
-        """Whether a fault record is set. Reads host memory only."""
+    def rescue(self) -> float | None:
+        """Does what is due after a fault; reads host memory only if there is none.
 
-    def release(self) -> None:
-        """Lets its streams go. Called once."""
-
-
-def release_streams(streams: Sequence[int], words: Sequence[int], rescue_stream: int) -> None:
-    """Writes 1 to every word until every stream is idle.
-
-    Args:
-        streams: Raw handles of the streams that wait.
-        words: Addresses of the i32 words that they wait for.
-        rescue_stream: A stream of another priority, so that it shares no hardware queue with them.
-    """
-    deadline = time.monotonic() + _LIMIT_S
-    write = cuda.function("cuStreamWriteValue32_v2")
-    while not all(cuda.stream_idle(stream) for stream in streams):
-        for word in words:
-            cuda.check(write(rescue_stream, word, 1, 0), "cuStreamWriteValue32")
-        time.sleep(0.001)
-        if time.monotonic() > deadline:
-            raise SyncopateError(
-                f"a side stream did not become idle within {_LIMIT_S:g} s after a fault; end the process"
-            )
+        Returns:
+            Seconds until this should be called again; None if there is nothing to do.
+        """
 
 
 class Watchdog:
@@ -77,19 +111,26 @@ class Watchdog:
 
     def _run(self) -> None:
         while True:
-            time.sleep(_PERIOD_S)
-            with self._lock:
-                faulted = [program for program in self._programs if program.faulted()]
-                for program in faulted:
-                    self._programs.discard(program)
-            for program in faulted:
-                try:
-                    program.release()
-                except SyncopateError:
-                    # The thread goes on for the other programs; the next call of this one raises as well.
-                    logging.getLogger(__name__).exception(
-                        "streams are stuck after a device wait timed out"
-                    )
+            # A method of its own, so that no program is kept alive while the thread sleeps.
+            time.sleep(self._step_all())
+
+    def _step_all(self) -> float:
+        with self._lock:
+            programs = list(self._programs)
+        delays = [_PERIOD_S]
+        for program in programs:
+            try:
+                delay = program.rescue()
+            except SyncopateError:
+                # The thread goes on for the other programs; the next call of this one raises as well.
+                logging.getLogger(__name__).exception(
+                    "streams are stuck after a device wait timed out"
+                )
+                self.forget(program)
+                continue
+            if delay is not None:
+                delays.append(delay)
+        return min(delays)
 
 
 watchdog = Watchdog()

@@ -6,22 +6,25 @@ shape.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.interface import BufferSpec, TensorParam
 from syncopate.runtime.launch import ArgumentBlock
 
-TORCH_DTYPES: dict[str, torch.dtype] = {
-    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
-    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "i1": torch.bool,
-    "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
-}  # fmt: skip
-
 _KEPT = 64
+
+
+@functools.cache
+def torch_dtype(dtype: str) -> torch.dtype:
+    """Torch's type for MLIR's spelling of one."""
+    result: torch.dtype = getattr(torch, DTYPES[dtype].torch)
+    return result
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
@@ -47,9 +50,9 @@ def check_tensor(
         raise SyncopateError(
             f"{name}: expects shape {list(shape)}, but got {list(tensor.shape)}; compile the program for this shape"
         )
-    if tensor.dtype != TORCH_DTYPES[dtype]:
+    if tensor.dtype != torch_dtype(dtype):
         raise SyncopateError(
-            f"{name}: expects dtype {TORCH_DTYPES[dtype]}, but got {tensor.dtype}; convert it or compile for it"
+            f"{name}: expects dtype {torch_dtype(dtype)}, but got {tensor.dtype}; convert it or compile for it"
         )
     if not tensor.is_cuda or tensor.device.index != device:
         raise SyncopateError(
@@ -96,7 +99,7 @@ class TensorArgument:
         return torch.empty_strided(
             param.shape,
             strides,
-            dtype=TORCH_DTYPES[param.dtype],
+            dtype=torch_dtype(param.dtype),
             device=torch.device("cuda", self._device),
         )
 
@@ -151,4 +154,4 @@ def whole_view(buffer: BufferSpec, memory: torch.Tensor) -> torch.Tensor:
         raise InternalError(
             f"buffer {buffer.name} has {buffer.nbytes} bytes, but {memory.numel()} were allocated"
         )
-    return memory[: buffer.nbytes].view(TORCH_DTYPES[buffer.dtype]).view(buffer.shape)
+    return memory[: buffer.nbytes].view(torch_dtype(buffer.dtype)).view(buffer.shape)

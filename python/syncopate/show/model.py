@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from syncopate.abi import Realization
+from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
-from syncopate.runtime.interface import ITEM_BYTES, BufferSpec, Realization, Region
+from syncopate.runtime.interface import BufferSpec, Region
 
 Row = dict[str, int]
 
@@ -59,7 +61,7 @@ class Lane:
 
 def _region(buffer: BufferSpec, row: Row) -> tuple[str, int]:
     """A command's destination region in words, and the rank whose input it is."""
-    size = ITEM_BYTES[buffer.dtype]
+    size = DTYPES[buffer.dtype].nbytes
     stride = prod(buffer.shape[1:]) * size
     top, left = row["dst_offset"] // stride, row["dst_offset"] % stride // size
     # Rows that lie behind one another may have become one long row.

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from syncopate.abi import Realization, SignalKind
 from syncopate.runtime.faults import describe_signal
-from syncopate.runtime.interface import BufferSpec, Realization, SignalKind
+from syncopate.runtime.interface import BufferSpec
 from syncopate.runtime.linking import initial_flags
 from syncopate.sim.agents import Agent, Agents, Blocked
 from syncopate.sim.memory import Buffer, blocks, decode, encode
@@ -216,7 +217,7 @@ class _Machine:
         for signal in signals:
             yield None
             old = self.ranks[signal["rank"]].flags[signal["signal"]]
-            values = {SignalKind.EPOCH: rank.epoch, SignalKind.ONE: 1, SignalKind.ADD_ONE: old + 1}
+            values = {SignalKind.EPOCH: rank.epoch, SignalKind.ONE: 1, SignalKind.ADD: old + 1}
             value = values[SignalKind(signal["kind"])]
             self._write(signal["rank"], signal["signal"], value)
 

@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from syncopate.runtime.interface import ITEM_BYTES
+from syncopate.dtypes import DTYPES
 
-_NUMPY = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float16,
-    "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
-}  # fmt: skip
 POISON = 0xFF  # a NaN in every float format of at least 16 bits
 NEVER = -1
 
@@ -20,7 +16,7 @@ NEVER = -1
 def encode(values: Any, dtype: str) -> Any:
     """Bytes of `values` in `dtype`; bf16 is rounded to nearest even."""
     if dtype != "bf16":
-        return np.ascontiguousarray(values, _NUMPY[dtype]).view(np.uint8)
+        return np.ascontiguousarray(values, DTYPES[dtype].numpy).view(np.uint8)
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return rounded.astype(np.uint16).view(np.uint8)
@@ -29,7 +25,7 @@ def encode(values: Any, dtype: str) -> Any:
 def decode(data: Any, dtype: str) -> Any:
     """The inverse of `encode`; bf16 comes back as float32."""
     if dtype != "bf16":
-        return np.ascontiguousarray(data).view(_NUMPY[dtype])
+        return np.ascontiguousarray(data).view(DTYPES[dtype].numpy)
     return (np.ascontiguousarray(data).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
 
 
@@ -43,14 +39,17 @@ class Buffer:
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: str) -> None:
         self.name, self.shape, self.dtype = name, shape, dtype
-        self.row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * ITEM_BYTES[dtype]
+        self.row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * DTYPES[dtype].nbytes
         self.data = np.full(shape[0] * self.row_bytes, POISON, np.uint8)
         self.stamp = np.full(shape[0] * self.row_bytes, NEVER, np.int32)
 
     def rectangle(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Views (data, stamp) of a region of a rectangle of elements."""
-        row, col = offsets[0], offsets[1] * ITEM_BYTES[self.dtype]
-        window = (slice(row, row + sizes[0]), slice(col, col + sizes[1] * ITEM_BYTES[self.dtype]))
+        row, col = offsets[0], offsets[1] * DTYPES[self.dtype].nbytes
+        window = (
+            slice(row, row + sizes[0]),
+            slice(col, col + sizes[1] * DTYPES[self.dtype].nbytes),
+        )
         shape = (self.shape[0], self.row_bytes)
         return self.data.reshape(shape)[window], self.stamp.reshape(shape)[window]
 

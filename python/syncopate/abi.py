@@ -1,0 +1,202 @@
+"""What kernel and host share: words of the context and the state, fields of table rows, kinds of signals, fault record.
+
+This module alone numbers them; device functions, runtime, executor and pictures take them from here. It imports
+neither Triton nor torch.
+
+A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.
+Most words are addresses of the tables and of the rank's state. One upload per rank holds, in this order, each part
+aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands.
+
+Who owns what. The host writes the context and the tables before the first call and never while one runs. The state
+words belong to the kernel: only the last CTA of a call changes the epoch, and only if the call was not given up. A flag
+is written by one peer (or engine, or command) and read by its own rank.
+
+What only grows. Epochs, the counters in the state, and every flag of kind EPOCH and ADD. None is ever reset; they are
+i32 and wrap, so they are compared by the sign of their difference, and ``epoch * count`` wraps along.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+
+class ContextWord(enum.IntEnum):
+    """Index of each i64 word of the context. A range is ``begin << 32 | end``."""
+
+    STATE = 0
+    """Address of this rank's i32 state words."""
+    FLAGS = 1
+    """Address of this rank's i32 flags, which peers write."""
+    TILES = 2
+    """Address of i32[tiles][TILE_STRIDE]; row t is position t of the order."""
+    WAITS = 3
+    """Address of i32[waits][WAIT_STRIDE]."""
+    SIGNALS = 4
+    """Address of i64[signals][SIGNAL_STRIDE]."""
+    COMMANDS = 5
+    """Address of i64[commands][COMMAND_STRIDE]."""
+    NUM_COMMANDS = 6
+    OPEN = 7
+    """Range of signals that CTA 0 raises when a call opens."""
+    CLOSE_WAIT = 8
+    """Range of waits of the last CTA, before it closes the call."""
+    CLOSE_SIGNAL = 9
+    """Range of signals that the last CTA raises when it closes the call."""
+    FAULT = 10
+    """Address of the i64 fault record in host memory, or 0."""
+    TIMEOUT_NS = 11
+    """How long a wait may take, in nanoseconds; 0 is for ever."""
+    RANK = 12
+    NUM_CTAS = 13
+    INPUT_BEGIN = 14
+    """First row of the buffer that is this rank's own input."""
+    INPUT_END = 15
+    """Row after the last one; the same as the first for a rank without input."""
+
+
+class StateWord(enum.IntEnum):
+    """Index of each i32 word of a rank's state."""
+
+    EPOCH = 0
+    """Number of the current call, from FIRST_EPOCH. A call that was given up does not end."""
+    FINISHED = 1
+    """How many CTAs have ever finished a call."""
+    ABORTED = 2
+    """0, or who gave up waiting: 1 + 2 * CTA, one more in the communication role. It is never taken back."""
+    ENGINE_EPOCH = 3
+    """What a copy engine copies to a flag: the epoch; once a call was given up, the one before, which changes nothing
+    for whoever waits for that flag."""
+    ENGINE_ONE = 4
+    """What a copy engine copies to a binary twin: 1, and 0 once a call was given up. Follows ENGINE_EPOCH."""
+    LOST = 5
+    """1: after a call was given up, the guard has also given up waiting for those who read this rank's input."""
+    COMMANDS = 16
+    """First of the counters of commands: how many CTAs have ever finished their part of it."""
+
+
+FIRST_EPOCH: Final = 1
+
+
+class TileField(enum.IntEnum):
+    """Fields of a row of tiles, i32; the names are those of the table's columns."""
+
+    C0 = 0
+    C1 = 1
+    C2 = 2
+    WAIT_BEGIN = 3
+    WAIT_END = 4
+
+
+class WaitField(enum.IntEnum):
+    """Fields of a row of waits, i32."""
+
+    SIGNAL = 0
+    """Index of a flag of this rank."""
+    COUNT = 1
+
+
+class SignalField(enum.IntEnum):
+    """Fields of a row of signals, i64."""
+
+    ADDRESS = 0
+    """Address of an i32 flag of this or another rank."""
+    KIND = 1
+
+
+class SignalKind(enum.IntEnum):
+    """What raising a flag writes; the values are those of the `kind` column."""
+
+    EPOCH = 0
+    """Store the epoch."""
+    ONE = 1
+    """Store 1, in a word that a stream waits for and clears."""
+    ADD = 2
+    """Add 1."""
+
+
+class CommandField(enum.IntEnum):
+    """Fields of a command, i64. Strides and sizes are in bytes; from ROWS to SIGNAL_END the names are the columns'."""
+
+    SRC = 0
+    DST = 1
+    ROWS = 2
+    ROW_BYTES = 3
+    SRC_STRIDE = 4
+    DST_STRIDE = 5
+    WAIT_BEGIN = 6
+    WAIT_END = 7
+    SIGNAL_BEGIN = 8
+    SIGNAL_END = 9
+    FROM_INPUT = 10
+    """1: SRC counts from the rank's input, wherever the caller keeps it; 0: it is an address."""
+    PAUSE = 11
+    """Nanoseconds to rest after each block."""
+
+
+class FaultField(enum.IntEnum):
+    """Index of each i64 word of the fault record, which lies in pinned host memory."""
+
+    SET = 0
+    """Becomes 1 when the other fields are written."""
+    RANK = 1
+    SIGNAL = 2
+    WANTED = 3
+    SEEN = 4
+    WHERE = 5
+    """A FaultPlace."""
+    EPOCH = 6
+
+
+class FaultPlace(enum.IntEnum):
+    """Who was waiting."""
+
+    TILE = 1
+    COMMAND = 2
+    CLOSE = 3
+    GUARD = 4
+    """The runtime's own kernel, before an input is replaced."""
+
+
+class Realization(enum.IntEnum):
+    """How a transfer is carried out; the values are those of the `realization` column."""
+
+    COPY_ENGINE = 0
+    TMA_DEDICATED = 1
+    TMA_COLOCATED = 2
+    LDST_DEDICATED = 3
+    LDST_COLOCATED = 4
+    NCCL = 5
+
+
+STAGING: Final = -1
+"""What stands for a transfer in a command that stages the rank's own input for others to get."""
+
+
+def _stride(fields: type[enum.IntEnum]) -> int:
+    """Words from one row to the next: a power of two, so that a row never straddles two cache lines."""
+    return 1 << (len(fields) - 1).bit_length()
+
+
+CONTEXT_WORDS: Final = _stride(ContextWord)
+FAULT_WORDS: Final = _stride(FaultField)
+TILE_STRIDE: Final = _stride(TileField)
+WAIT_STRIDE: Final = _stride(WaitField)
+SIGNAL_STRIDE: Final = _stride(SignalField)
+COMMAND_STRIDE: Final = _stride(CommandField)
+ALIGNMENT: Final = 128
+
+
+def align(offset: int, to: int = ALIGNMENT) -> int:
+    """The next multiple of `to` that is not below `offset`."""
+    return -(-offset // to) * to
+
+
+def pack_range(begin: int, end: int) -> int:
+    """A half-open range in one i64 word, as the context holds them."""
+    return begin << 32 | end
+
+
+def state_words(device_commands: int) -> int:
+    """Number of i32 state words of a rank whose communication role runs that many commands."""
+    return StateWord.COMMANDS + device_commands

@@ -1,0 +1,185 @@
+"""What a lowered plan says: its buffers, flags, kernel and schedule tables, as plain data."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from syncopate.errors import InternalError, PlanError
+from syncopate.mlir import ir
+from syncopate.mlir.dialects import chunk as ops
+from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
+
+__all__ = ["Access", "Schedule", "read_schedule"]
+
+Expression = Callable[[Sequence[int]], int]
+
+_TABLES = ("tiles", "waits", "commands", "signals", "calls")
+
+
+@dataclass(frozen=True)
+class Access:
+    """A region of a buffer that every tile of the kernel reads or writes.
+
+    Attributes:
+        argument: The kernel's argument.
+        buffer: Index of the buffer in the plan.
+        writes: Whether tiles write it.
+        offsets: Gives the region's offsets, in elements, for the coordinates of a tile.
+        sizes: Its sizes; what lies outside the buffer does not count.
+    """
+
+    argument: str
+    buffer: int
+    writes: bool
+    offsets: Callable[[Sequence[int]], tuple[int, ...]]
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The members of a program that need no kernel; see `syncopate.runtime.interface.Program`.
+
+    Attributes:
+        name: Name of the plan.
+        world_size: Number of ranks.
+        num_ctas: CTAs over which the kernel distributes its tiles.
+        tiles: Sizes of the grid of tiles.
+        accesses: What a tile reads and writes.
+        buffers: The plan's buffers.
+        signal_layout: Numbering of the flags.
+        tables: Schedule tables of every rank, by name.
+    """
+
+    name: str
+    world_size: int
+    num_ctas: int
+    tiles: tuple[int, ...]
+    accesses: tuple[Access, ...]
+    buffers: tuple[BufferSpec, ...]
+    signal_layout: SignalLayout
+    tables: tuple[Mapping[str, Table], ...]
+
+    @property
+    def tile_shape(self) -> tuple[int, ...]:
+        """Sizes of the region of the first buffer that a tile reads.
+
+        Raises:
+            PlanError: It reads none.
+        """
+        for access in self.accesses:
+            if access.buffer == 0 and not access.writes:
+                return access.sizes
+        raise PlanError(f"plan {self.name}: no tile reads its first buffer")
+
+    def rank_tables(self, rank: int) -> Mapping[str, Table]:
+        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank."""
+        return self.tables[rank]
+
+
+def read_schedule(plan: ir.OpView) -> Schedule:
+    """Reads a plan with one kernel that all passes up to the tables have run on.
+
+    Raises:
+        PlanError: It has no kernel, or more than one.
+    """
+    body = list(plan.regions[0].blocks[0].operations)
+    name = plan.attributes["sym_name"].value
+    kernels = [op for op in body if isinstance(op, ops.KernelOp)]
+    if len(kernels) != 1:
+        raise PlanError(f"plan {name}: expects one chunk.kernel, but got {len(kernels)}")
+    world_size = math.prod(plan.attributes["mesh"])
+    buffers = _read_buffers(body, world_size)
+    tables: list[Mapping[str, Table]] = [{} for _ in range(world_size)]
+    for op in body:
+        if isinstance(op, ops.ScheduleOp):
+            tables[op.attributes["rank"].value] = {
+                table: _to_table(op.attributes[table]) for table in _TABLES
+            }
+    return Schedule(
+        name=name,
+        world_size=world_size,
+        num_ctas=int(kernels[0].attributes["ctas"].value),
+        tiles=tuple(kernels[0].attributes["tiles"]),
+        accesses=tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers])),
+        buffers=buffers,
+        signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
+        tables=tuple(tables),
+    )
+
+
+def _to_table(attribute: ir.Attribute) -> Table:
+    return Table(tuple(attribute.columns), np.array(attribute.values, dtype=np.int64))
+
+
+def _read_buffers(body: Sequence[ir.OpView], world_size: int) -> tuple[BufferSpec, ...]:
+    """The buffers and what every rank holds of them when a call starts."""
+    inputs: dict[str, list[list[Region]]] = {}
+    specs = []
+    for op in body:
+        if isinstance(op, ops.BufferOp):
+            inputs[op.attributes["name"].value] = [[] for _ in range(world_size)]
+    for op in body:
+        if isinstance(op, ops.InputOp):
+            name = op.operands[0].owner.attributes["name"].value
+            inputs[name][op.attributes["rank"].value].append(
+                Region(tuple(op.attributes["offsets"]), tuple(op.attributes["sizes"]))
+            )
+    for op in body:
+        if isinstance(op, ops.BufferOp):
+            name, kind = op.attributes["name"].value, op.results[0].type
+            held = tuple(tuple(regions) for regions in inputs[name])
+            specs.append(BufferSpec(name, tuple(kind.shape), str(kind.element_type), held))
+    return tuple(specs)
+
+
+def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access]:
+    bound = [
+        operand.owner.attributes["name"].value
+        for operand in kernel.operands
+        if isinstance(operand.type, ops.BufferType)
+    ]
+    arguments = [name.value for name in kernel.attributes["arg_names"]]
+    for op in kernel.regions[0].blocks[0].operations:
+        argument = op.attributes["arg"].value
+        results = [_to_function(expr) for expr in op.attributes["map"].value.results]
+        yield Access(
+            argument=argument,
+            buffer=buffers.index(bound[arguments.index(argument)]),
+            writes=str(op.attributes["access"]) == "#chunk<access write>",
+            offsets=functools.partial(_apply, results),
+            sizes=tuple(op.attributes["sizes"]),
+        )
+
+
+def _apply(results: Sequence[Expression], coordinates: Sequence[int]) -> tuple[int, ...]:
+    return tuple(result(coordinates) for result in results)
+
+
+def _to_function(expr: ir.AffineExpr) -> Expression:
+    """An affine expression over tile coordinates as a function of them."""
+    if isinstance(expr, ir.AffineConstantExpr):
+        value = expr.value
+        return lambda _: value
+    if isinstance(expr, ir.AffineDimExpr):
+        position = expr.position
+        return lambda coordinates: coordinates[position]
+    for kind, operation in _OPERATIONS.items():
+        if isinstance(expr, kind):
+            lhs, rhs = _to_function(expr.lhs), _to_function(expr.rhs)
+            return lambda coordinates: operation(lhs(coordinates), rhs(coordinates))
+    raise InternalError(f"a footprint holds {expr}, which is no affine expression of coordinates")
+
+
+_OPERATIONS: Mapping[type[ir.AffineExpr], Callable[[int, int], int]] = {
+    ir.AffineAddExpr: operator.add,
+    ir.AffineMulExpr: operator.mul,
+    ir.AffineModExpr: operator.mod,
+    ir.AffineFloorDivExpr: operator.floordiv,
+    ir.AffineCeilDivExpr: lambda a, b: -(-a // b),
+}

@@ -1,0 +1,54 @@
+"""What the commands of all ranks have in common: who carries them out, and in which units. Pure numpy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from syncopate.abi import Realization
+from syncopate.errors import InternalError
+from syncopate.runtime.interface import Int64Array, Table
+
+__all__ = ["UNITS", "copy_unit", "loads_remotely", "split_commands"]
+
+UNITS: Final = (16, 8, 4, 2, 1)
+"""Bytes that a communication role can move with one load and store."""
+
+
+def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
+    """Indices of the commands of the communication role, and of those of the copy engine."""
+    realization = commands.column("realization")
+    engine = realization == Realization.COPY_ENGINE
+    if bool((realization == Realization.NCCL).any()):
+        raise InternalError(
+            "a table holds a command with realization nccl, which the runtime does not issue"
+        )
+    return np.flatnonzero(~engine), np.flatnonzero(engine)
+
+
+def copy_unit(tables: Iterable[Mapping[str, Table]]) -> int:
+    """Bytes per load and store of the communication roles: the largest unit that divides every row and offset.
+
+    Args:
+        tables: The tables of all ranks, which share one kernel.
+    """
+    divisor = UNITS[0]
+    for rank_tables in tables:
+        commands = rank_tables["commands"]
+        device, _ = split_commands(commands)
+        for name in ("src_offset", "dst_offset", "row_bytes", "src_stride", "dst_stride"):
+            divisor = math.gcd(divisor, int(np.gcd.reduce(commands.column(name)[device])))
+    return next(unit for unit in UNITS if divisor % unit == 0)
+
+
+def loads_remotely(tables: Iterable[Mapping[str, Table]]) -> bool:
+    """Whether some communication role loads from another rank."""
+    for rank, rank_tables in enumerate(tables):
+        commands = rank_tables["commands"]
+        device, _ = split_commands(commands)
+        if bool((commands.column("src_rank")[device] != rank).any()):
+            return True
+    return False
