@@ -54,7 +54,7 @@ def test_json_has_the_agreed_fields(report, tmp_path):
 def test_table_shows_losses_and_missing_baselines(report):
     text = report.format_table({}, [make_row(report), make_row(report, us=900.0, splits=4)])
     assert "cublas_nccl 990, split_streams 825, async_tp -" in text
-    assert "| copy_engine | pull | 4 | plain | 900 | 1.500 | 0.92x |" in text
+    assert "| copy_engine | pull | 4 | 0 | plain | 900 | 1.500 | 0.92x |" in text
     assert text.count("| win |") == text.count("| loss |") == 1
 
 

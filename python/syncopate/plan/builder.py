@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+import operator
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, translate_errors
@@ -24,6 +26,7 @@ class Token:
     """Completion of transfers; pass it as `after` to what has to come later."""
 
     value: ir.Value
+    plan: Plan = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -33,33 +36,38 @@ class Buffer:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    value: ir.Value
+    value: ir.Value = field(repr=False)
+    plan: Plan = field(repr=False)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Chunk:
         """The rectangle of a basic index: slices without step, or single rows.
 
         Raises:
-            PlanError: An index is negative, has a step, or there are too many.
+            PlanError: An index is no integer, is negative, ends before it begins or has a step, or there are too many.
         """
+        what = f"index of buffer {self.name}"
         indices = index if isinstance(index, tuple) else (index,)
         if len(indices) > len(self.shape):
             raise PlanError(
-                f"index of buffer {self.name}: expects at most {len(self.shape)} entries, but got {len(indices)}"
+                f"{what}: expects at most {len(self.shape)} entries, but got {len(indices)}"
             )
         offsets, sizes = [], []
         for entry, bound in zip(
             indices + (slice(None),) * (len(self.shape) - len(indices)), self.shape, strict=True
         ):
-            piece = entry if isinstance(entry, slice) else slice(entry, entry + 1)
-            if piece.step not in (None, 1):
-                raise PlanError(
-                    f"index of buffer {self.name}: expects slices without step, but got {piece.step}"
-                )
-            begin = 0 if piece.start is None else piece.start
-            end = bound if piece.stop is None else piece.stop
+            if isinstance(entry, slice):
+                if entry.step not in (None, 1):
+                    raise PlanError(f"{what}: expects slices without step, but got {entry.step}")
+                begin = 0 if entry.start is None else _integer(what, entry.start)
+                end = bound if entry.stop is None else _integer(what, entry.stop)
+            else:
+                begin = _integer(what, entry)
+                end = begin + 1
             if begin < 0 or end < 0:
+                raise PlanError(f"{what}: expects indices counted from the front, but got {entry}")
+            if end < begin:
                 raise PlanError(
-                    f"index of buffer {self.name}: expects indices counted from the front, but got {entry}"
+                    f"{what}: expects slices that begin before they end, but got {begin}:{end}"
                 )
             offsets.append(begin)
             sizes.append(end - begin)
@@ -92,8 +100,8 @@ class Plan:
         Raises:
             PlanError: The mesh is empty or has a size that is not positive.
         """
-        self.name = name
-        self.mesh = tuple(mesh)
+        self.name = _string("name", name)
+        self.mesh = _integers("mesh", mesh)
         self.buffers: dict[str, Buffer] = {}
         self._context = new_context()
         with self._here() as location:
@@ -139,10 +147,12 @@ class Plan:
         Raises:
             PlanError: The name is taken, or the shape or type is none of a buffer.
         """
+        _string("name", name)
+        sizes = _integers("shape", shape)
         with self._here():
-            op = ops.BufferOp(_buffer_type(shape, dtype), name)
+            op = ops.BufferOp(_buffer_type(sizes, _string("dtype", dtype)), name)
             self._checked(op)
-        buffer = Buffer(name, tuple(shape), dtype, op.result)
+        buffer = Buffer(name, sizes, dtype, op.result, self)
         self.buffers[name] = buffer
         if shard_axis is not None:
             for rank, block in enumerate(shard(buffer, shard_axis, self.world_size)):
@@ -156,10 +166,10 @@ class Plan:
         Raises:
             PlanError: The rank is none of the plan, or the chunk lies outside the buffer.
         """
+        buffer = self._own_chunk("chunk", chunk).buffer
+        number = _integer("rank", rank)
         with self._here():
-            self._checked(
-                ops.InputOp(chunk.buffer.value, list(chunk.offsets), list(chunk.sizes), rank)
-            )
+            self._checked(ops.InputOp(buffer.value, list(chunk.offsets), list(chunk.sizes), number))
 
     def put(
         self,
@@ -220,13 +230,16 @@ class Plan:
         Raises:
             PlanError: A rule of `chunk.all_gather` is broken.
         """
-        members = list(range(self.world_size)) if group is None else list(group)
+        self._own_buffer("buffer", buffer)
+        dimension = _integer("axis", axis)
+        members = range(self.world_size) if group is None else _integers("group", group)
+        tokens = self._own_tokens(after)
         with self._here():
             op = ops.AllGatherOp(
                 buffer.value,
-                axis,
-                members,
-                [token.value for token in after],
+                dimension,
+                list(members),
+                tokens,
                 algorithm=_enum("algorithm", algorithm, ops.Algorithm),
             )
             return self._checked_token(op)
@@ -241,6 +254,10 @@ class Plan:
         after: Iterable[Token],
         realization: str | None,
     ) -> Token:
+        self._own_chunk("src", src)
+        self._own_chunk("dst", dst)
+        ranks = _integer("src_rank", src_rank), _integer("dst_rank", dst_rank)
+        tokens = self._own_tokens(after)
         if src.sizes != dst.sizes:
             raise PlanError(
                 f"dst: expects sizes {list(src.sizes)}, those of src, but got {list(dst.sizes)}"
@@ -252,16 +269,52 @@ class Plan:
                 dst.buffer.value,
                 list(dst.offsets),
                 list(src.sizes),
-                src_rank,
-                dst_rank,
-                [token.value for token in after],
+                *ranks,
+                tokens,
                 realization=_enum("realization", realization, ops.Realization),
             )
             return self._checked_token(op)
 
+    def _own_buffer(self, name: str, buffer: Buffer) -> Buffer:
+        if not isinstance(buffer, Buffer):
+            raise PlanError(f"{name}: expects a buffer of the plan, but got {_describe(buffer)}")
+        if buffer.plan is not self:
+            raise PlanError(
+                f"{name}: expects a buffer of plan {self.name}, but got {buffer.name} of plan {buffer.plan.name}, "
+                f"which is another one"
+            )
+        return buffer
+
+    def _own_chunk(self, name: str, chunk: Chunk) -> Chunk:
+        if not isinstance(chunk, Chunk):
+            hint = f"; write {chunk.name}[:] for all of it" if isinstance(chunk, Buffer) else ""
+            raise PlanError(
+                f"{name}: expects a chunk, such as a[0:128], but got {_describe(chunk)}{hint}"
+            )
+        self._own_buffer(name, chunk.buffer)
+        return chunk
+
+    def _own_tokens(self, after: Iterable[Token]) -> list[ir.Value]:
+        if isinstance(after, Token):
+            raise PlanError(
+                "after: expects a sequence of tokens, but got a single one; write [token]"
+            )
+        if not isinstance(after, Iterable):
+            raise PlanError(f"after: expects a sequence of tokens, but got {_describe(after)}")
+        tokens = list(after)
+        for token in tokens:
+            if not isinstance(token, Token):
+                raise PlanError(f"after: expects tokens of the plan, but got {_describe(token)}")
+            if token.plan is not self:
+                raise PlanError(
+                    f"after: expects tokens of plan {self.name}, but got one of plan {token.plan.name}, "
+                    f"which is another one"
+                )
+        return [token.value for token in tokens]
+
     def _checked_token(self, op: ir.OpView) -> Token:
         self._checked(op)
-        token = Token(op.results[0])
+        token = Token(op.results[0], self)
         self.tokens.append(token)
         return token
 
@@ -305,7 +358,7 @@ def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:
     Raises:
         PlanError: The axis is none of the buffer.
     """
-    if not 0 <= axis < len(buffer.shape):
+    if not 0 <= _integer("axis", axis) < len(buffer.shape):
         raise PlanError(
             f"axis: expects a dimension of buffer {buffer.name} in [0, {len(buffer.shape)}), but got {axis}"
         )
@@ -317,6 +370,33 @@ def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:
         index[axis] = slice(begin, end)
         blocks.append(buffer[tuple(index)] if end > begin else None)
     return blocks
+
+
+def _describe(value: Any) -> str:
+    return f"{value!r:.60} of type {type(value).__name__}"
+
+
+def _integer(name: str, value: Any) -> int:
+    """The value of an argument that has to be an integer that the dialect can hold."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise PlanError(f"{name}: expects an integer, but got {_describe(value)}") from None
+    if not -(2**63) <= number < 2**63:
+        raise PlanError(f"{name}: expects an integer of 64 bits, but got {number}")
+    return number
+
+
+def _integers(name: str, values: Any) -> tuple[int, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise PlanError(f"{name}: expects a sequence of integers, but got {_describe(values)}")
+    return tuple(_integer(name, value) for value in values)
+
+
+def _string(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise PlanError(f"{name}: expects a string, but got {_describe(value)}")
+    return value
 
 
 def _buffer_type(shape: Sequence[int], dtype: str) -> ir.Type:

@@ -1,0 +1,115 @@
+"""What the builders refuse, with the argument and the value in the message, and what they keep alive."""
+
+import gc
+import re
+
+import pytest
+
+from syncopate import Plan, PlanError
+
+
+def make(name="p"):
+    plan = Plan(name, mesh=[2])
+    return plan, plan.buffer("a", (8, 8), "f32", shard_axis=0)
+
+
+def put(plan, a, **changes):
+    arguments = {"src": a[0:4], "dst": a[0:4], "src_rank": 0, "dst_rank": 1, **changes}
+    return plan.put(arguments.pop("src"), arguments.pop("dst"), **arguments)
+
+
+@pytest.mark.parametrize("side", ["src", "dst"])
+def test_chunk_of_another_plan_is_refused(side):
+    plan, a = make("p")
+    _, other = make("q")
+    with pytest.raises(PlanError, match=f"{side}: expects a buffer of plan p, but got a of plan q"):
+        put(plan, a, **{side: other[0:4]})
+
+
+def test_token_of_another_plan_is_refused():
+    plan, a = make("p")
+    token = put(*make("q"))
+    with pytest.raises(PlanError, match="after: expects tokens of plan p, but got one of plan q"):
+        put(plan, a, after=[token])
+    with pytest.raises(PlanError, match="after: expects tokens of plan p, but got one of plan q"):
+        plan.all_gather(a, after=[token])
+
+
+def test_buffer_of_another_plan_is_refused():
+    plan, _ = make("p")
+    _, other = make("p")
+    with pytest.raises(PlanError, match="buffer: expects a buffer of plan p, but got a of plan p"):
+        plan.all_gather(other)
+    with pytest.raises(PlanError, match="chunk: expects a buffer of plan p"):
+        plan.input(other[0:4], rank=0)
+
+
+def test_plan_lives_as_long_as_its_buffers():
+    plan, a = make()
+    del plan
+    gc.collect()
+    plan = a.plan
+    assert "chunk.put" in (put(plan, a) and plan.text)
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ("x", "index of buffer a: expects an integer, but got 'x' of type str"),
+        (1.5, "index of buffer a: expects an integer, but got 1.5 of type float"),
+        (slice("0", 4), "index of buffer a: expects an integer, but got '0' of type str"),
+        (slice(5, 3), "index of buffer a: expects slices that begin before they end, but got 5:3"),
+        (slice(0, 4, 2), "index of buffer a: expects slices without step, but got 2"),
+        (slice(-4, None), "index of buffer a: expects indices counted from the front"),
+        ((0, 0, 0), "index of buffer a: expects at most 2 entries, but got 3"),
+        (2**64, "index of buffer a: expects an integer of 64 bits"),
+    ],
+)
+def test_bad_index_is_refused(index, said):
+    _, a = make()
+    with pytest.raises(PlanError, match=re.escape(said)):
+        a[index]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"after": "token"}, "after: expects a sequence of tokens, but got a single one"),
+        ({"after": ["t"]}, "after: expects tokens of the plan, but got 't' of type str"),
+        ({"after": 3}, "after: expects a sequence of tokens, but got 3 of type int"),
+        ({"src": "buffer"}, "src: expects a chunk, such as a[0:128], but got"),
+        ({"dst": (0, 4)}, "dst: expects a chunk, such as a[0:128], but got (0, 4) of type tuple"),
+        ({"src_rank": "0"}, "src_rank: expects an integer, but got '0' of type str"),
+        ({"dst_rank": None}, "dst_rank: expects an integer, but got None"),
+        ({"dst_rank": 2}, "expects dst rank to be in [0, 2), but got 2"),
+        ({"realization": "magic"}, "realization: expects one of"),
+    ],
+)
+def test_bad_argument_of_a_transfer_is_refused(changes, said):
+    plan, a = make()
+    if changes.get("after") == "token":
+        changes = {"after": put(plan, a)}
+    if changes.get("src") == "buffer":
+        changes = {"src": a}
+    with pytest.raises(PlanError, match=re.escape(said)):
+        put(plan, a, **changes)
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: Plan("p", mesh=["x"]), "mesh: expects an integer, but got 'x' of type str"),
+        (lambda: Plan("p", mesh=2), "mesh: expects a sequence of integers, but got 2"),
+        (lambda: Plan(3, mesh=[2]), "name: expects a string, but got 3 of type int"),
+        (lambda: make()[0].buffer("b", (4, "4"), "f32"), "shape: expects an integer, but got '4'"),
+        (lambda: make()[0].buffer("b", (4, 4), 32), "dtype: expects a string, but got 32"),
+        (lambda: make()[0].buffer("b", (4, 4), "f31"), "dtype: expects an element type"),
+        (lambda: make()[0].all_gather("a"), "buffer: expects a buffer of the plan, but got 'a'"),
+        (lambda: (lambda p, a: p.all_gather(a, axis="0"))(*make()), "axis: expects an integer"),
+        (lambda: (lambda p, a: p.all_gather(a, group="01"))(*make()), "group: expects a sequence"),
+        (lambda: (lambda p, a: p.input(a[0:4], rank=0.0))(*make()), "rank: expects an integer"),
+    ],
+)
+def test_bad_argument_is_refused(build, said):
+    with pytest.raises(PlanError, match=re.escape(said)):
+        build()
