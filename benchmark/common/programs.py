@@ -75,13 +75,16 @@ def tma_can_address(*row_elements: int) -> bool:
 
 
 def choose_config(m: int, n: int, k: int) -> GemmConfig:
-    """Tiles for a GEMM: the large ones, unless there would be too few of them, or pointers to keep in registers."""
+    """Tiles for a GEMM: the large ones, unless there would be too few of them, or pointers to keep in registers.
+
+    With few tiles, those that need other ranks' data should still come in a second round.
+    """
     large = GemmConfig()
     tiles_m, tiles_n = large.tiles(m, n)
     if not tma_can_address(n, k):
         return GemmConfig(block_n=128)
     if tiles_m * tiles_n < large.num_ctas:
-        return GemmConfig(block_n=128, num_stages=4)
+        return GemmConfig(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
     return large
 
 
