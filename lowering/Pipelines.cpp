@@ -45,6 +45,7 @@ void buildPlanPipeline(OpPassManager &manager,
   transfers.addPass(createAssignRealizationPass({options.realization}));
   manager.addPass(createInferTileFootprintsPass());
   OpPassManager &tables = manager.nest<PlanOp>();
+  tables.addPass(createCheckKernelPass());
   tables.addPass(createOrderTilesPass({options.order, options.group}));
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());

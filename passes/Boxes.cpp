@@ -7,8 +7,8 @@
 
 #include "passes/Boxes.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace syncopate;
 
@@ -53,42 +53,121 @@ void syncopate::subtract(llvm::SmallVectorImpl<Box> &regions, const Box &hole) {
   regions.assign(left.begin(), left.end());
 }
 
+/// The level of a region of this size; all of a level are smaller than
+/// getLevelSize.
+static unsigned getLevel(int64_t size) {
+  return llvm::Log2_64(std::max<int64_t>(size, 1));
+}
+
+static int64_t getLevelSize(unsigned level) { return int64_t(2) << level; }
+
 void BoxIndex::add(Box region, unsigned id) {
-  entries.push_back({std::move(region), id});
+  entries.push_back({std::move(region), id, 0});
   sorted = false;
 }
 
 void BoxIndex::sort() {
+  sorted = true;
+  levels.clear();
+  if (entries.empty())
+    return;
   size_t best = 0;
+  std::vector<int64_t> starts(entries.size());
   for (size_t i = 0; i < entries.front().region.offsets.size(); ++i) {
-    llvm::DenseSet<int64_t> starts;
-    for (const Entry &entry : entries)
-      starts.insert(entry.region.offsets[i]);
-    if (starts.size() > best) {
-      best = starts.size();
+    llvm::transform(entries, starts.begin(), [&](const Entry &entry) {
+      return entry.region.offsets[i];
+    });
+    llvm::sort(starts);
+    size_t count = std::unique(starts.begin(), starts.end()) - starts.begin();
+    if (count > best) {
+      best = count;
       dim = i;
     }
   }
+  for (Entry &entry : entries)
+    entry.level = getLevel(entry.region.sizes[dim]);
   llvm::stable_sort(entries, [&](const Entry &a, const Entry &b) {
-    return a.region.offsets[dim] < b.region.offsets[dim];
+    return std::pair(a.level, a.region.offsets[dim]) <
+           std::pair(b.level, b.region.offsets[dim]);
   });
-  maxSize = 0;
-  for (const Entry &entry : entries)
-    maxSize = std::max(maxSize, entry.region.sizes[dim]);
-  sorted = true;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (levels.empty() || levels.back().first != entries[i].level)
+      levels.emplace_back(entries[i].level, i);
+}
+
+unsigned BoxIndex::getDim() {
+  if (!sorted)
+    sort();
+  return dim;
 }
 
 void BoxIndex::forEachOverlap(const Box &region,
                               llvm::function_ref<void(unsigned)> visit) {
-  if (entries.empty())
-    return;
   if (!sorted)
     sort();
+  if (entries.empty())
+    return;
   int64_t begin = region.offsets[dim], end = begin + region.sizes[dim];
-  auto it = llvm::partition_point(entries, [&](const Entry &entry) {
-    return entry.region.offsets[dim] <= begin - maxSize;
-  });
-  for (; it != entries.end() && it->region.offsets[dim] < end; ++it)
-    if (it->region.intersects(region))
-      visit(it->id);
+  for (size_t i = 0; i < levels.size(); ++i) {
+    auto first = entries.begin() + levels[i].second;
+    auto last = i + 1 < levels.size() ? entries.begin() + levels[i + 1].second
+                                      : entries.end();
+    int64_t before = begin - getLevelSize(levels[i].first);
+    first = std::partition_point(first, last, [&](const Entry &entry) {
+      return entry.region.offsets[dim] <= before;
+    });
+    for (; first != last && first->region.offsets[dim] < end; ++first)
+      if (first->region.intersects(region))
+        visit(first->id);
+  }
+}
+
+bool BoxIndex::overlaps(const Box &region) {
+  bool found = false;
+  forEachOverlap(region, [&](unsigned) { found = true; });
+  return found;
+}
+
+void BoxMap::insert(Box region, unsigned id) {
+  int64_t begin = region.offsets[dim];
+  levels[getLevel(region.sizes[dim])].emplace(begin,
+                                              std::pair(std::move(region), id));
+}
+
+std::pair<BoxMap::Level::iterator, BoxMap::Level::iterator>
+BoxMap::findCandidates(unsigned number, Level &level, const Box &region) {
+  int64_t begin = region.offsets[dim];
+  return {level.upper_bound(begin - getLevelSize(number)),
+          level.lower_bound(begin + region.sizes[dim])};
+}
+
+void BoxMap::forEachOverlap(
+    const Box &region, llvm::function_ref<void(const Box &, unsigned)> visit) {
+  for (auto &[number, level] : levels) {
+    auto [it, end] = findCandidates(number, level, region);
+    for (; it != end; ++it)
+      if (it->second.first.intersects(region))
+        visit(it->second.first, it->second.second);
+  }
+}
+
+void BoxMap::subtract(const Box &hole) {
+  llvm::SmallVector<std::pair<Box, unsigned>> taken;
+  for (auto &[number, level] : levels) {
+    auto [it, end] = findCandidates(number, level, hole);
+    while (it != end) {
+      if (!it->second.first.intersects(hole)) {
+        ++it;
+        continue;
+      }
+      taken.push_back(std::move(it->second));
+      it = level.erase(it);
+    }
+  }
+  for (auto &[region, id] : taken) {
+    llvm::SmallVector<Box> left{std::move(region)};
+    syncopate::subtract(left, hole);
+    for (Box &part : left)
+      insert(std::move(part), id);
+  }
 }

@@ -13,6 +13,8 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 namespace syncopate {
 
@@ -37,7 +39,8 @@ struct Box {
 void subtract(llvm::SmallVectorImpl<Box> &regions, const Box &hole);
 
 /// Finds the regions that meet a given one without looking at all of them, by
-/// their intervals in the dimension that tells them apart best.
+/// their intervals in the dimension that tells them apart best. Regions of like
+/// sizes in it are kept together, so that a long one does not hide short ones.
 class BoxIndex {
 public:
   /// Adds a region under a number of the caller's choice.
@@ -45,21 +48,51 @@ public:
   /// Calls `visit` with the number of every region that meets `region`.
   void forEachOverlap(const Box &region,
                       llvm::function_ref<void(unsigned)> visit);
+  /// True if some region meets `region`.
+  bool overlaps(const Box &region);
   bool empty() const { return entries.empty(); }
+  /// The dimension that tells the regions apart best.
+  unsigned getDim();
 
 private:
   struct Entry {
     Box region;
     unsigned id;
+    /// Base-two logarithm of its size in `dim`.
+    unsigned level;
   };
   void sort();
 
-  llvm::SmallVector<Entry> entries;
-  /// The dimension by whose offset the entries are sorted.
+  /// By level, and by offset in `dim` within one.
+  std::vector<Entry> entries;
+  /// Level, and where its entries begin.
+  llvm::SmallVector<std::pair<unsigned, size_t>> levels;
   unsigned dim = 0;
-  /// The largest size in that dimension.
-  int64_t maxSize = 0;
   bool sorted = false;
+};
+
+/// Regions that come and go, each with a number, found as in a `BoxIndex`.
+class BoxMap {
+public:
+  /// Regions are told apart by their offset in dimension `dim`.
+  explicit BoxMap(unsigned dim = 0) : dim(dim) {}
+
+  void insert(Box region, unsigned id);
+  /// Calls `visit` for every region that meets `region`.
+  void forEachOverlap(const Box &region,
+                      llvm::function_ref<void(const Box &, unsigned)> visit);
+  /// Takes `hole` out of every region.
+  void subtract(const Box &hole);
+
+private:
+  using Level = std::multimap<int64_t, std::pair<Box, unsigned>>;
+  /// The entries of a level that may meet `region`.
+  std::pair<Level::iterator, Level::iterator>
+  findCandidates(unsigned number, Level &level, const Box &region);
+
+  unsigned dim;
+  /// By the base-two logarithm of the size in `dim`; by offset within one.
+  std::map<unsigned, Level> levels;
 };
 
 } // namespace syncopate

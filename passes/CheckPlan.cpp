@@ -18,79 +18,124 @@ using namespace chunk;
 
 namespace {
 
+/// Goes through the transfers in the order of the plan and keeps, of every
+/// place, which transfer wrote what is there now, and which have read it since.
+/// If each transfer is ordered with those, it is with all before them.
+class Checker {
+public:
+  explicit Checker(PlanGraph &graph) : graph(graph) {}
+
+  LogicalResult check() {
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (failed(checkSource(id)) || failed(checkDestination(id)))
+        return failure();
+    return success();
+  }
+
+private:
+  struct Accesses {
+    BoxMap writes, reads;
+  };
+
+  Accesses &getAccesses(Place place) {
+    auto [it, isNew] =
+        accesses.try_emplace({place.first, graph.getBufferIndex(place.second)});
+    if (isNew) {
+      it->second.writes = BoxMap(graph.getWriters(place).getDim());
+      it->second.reads = BoxMap(graph.getReaders(place).getDim());
+    }
+    return it->second;
+  }
+
+  /// Inputs and transfers that this one comes after cover the source.
+  LogicalResult checkSource(unsigned id) {
+    Box region = graph.getSrcBox(id);
+    Place place = graph.getSrcPlace(id);
+    Accesses &there = getAccesses(place);
+    SmallVector<Box> missing{region};
+    graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
+      subtract(missing, graph.getInputs(place)[input]);
+    });
+    std::optional<unsigned> unordered;
+    there.writes.forEachOverlap(region, [&](const Box &part, unsigned writer) {
+      if (graph.isOrdered(writer, id))
+        subtract(missing, part);
+      else
+        unordered = writer;
+    });
+    if (unordered)
+      return reportReadDuringWrite(id, *unordered);
+    if (!missing.empty())
+      return graph.getTransfer(id).emitOpError()
+             << "reads at offsets [" << missing.front().offsets << "] sizes ["
+             << missing.front().sizes << "] what rank " << place.first
+             << " does not hold: it is no input, and no transfer that this "
+                "one comes after brings it";
+    there.reads.insert(std::move(region), id);
+    return success();
+  }
+
+  /// The destination is no input, and this transfer comes after all that have
+  /// written or read it.
+  LogicalResult checkDestination(unsigned id) {
+    Box region = graph.getDstBox(id);
+    Place place = graph.getDstPlace(id);
+    Accesses &there = getAccesses(place);
+    std::optional<unsigned> input, reader, writer;
+    graph.getInputIndex(place).forEachOverlap(
+        region, [&](unsigned number) { input = number; });
+    if (input) {
+      const Box &box = graph.getInputs(place)[*input];
+      return graph.getTransfer(id).emitOpError()
+             << "overwrites an input of rank " << place.first << " at offsets ["
+             << box.offsets << "] sizes [" << box.sizes << "]";
+    }
+    there.reads.forEachOverlap(region, [&](const Box &, unsigned other) {
+      if (!graph.isOrdered(other, id))
+        reader = other;
+    });
+    if (reader)
+      return reportReadDuringWrite(*reader, id);
+    there.writes.forEachOverlap(region, [&](const Box &, unsigned other) {
+      if (!graph.isOrdered(other, id))
+        writer = other;
+    });
+    if (writer)
+      return report(id, *writer,
+                    "writes a chunk of rank " + Twine(place.first) +
+                        " that another transfer writes too");
+    there.reads.subtract(region);
+    there.writes.subtract(region);
+    there.writes.insert(std::move(region), id);
+    return success();
+  }
+
+  LogicalResult reportReadDuringWrite(unsigned reader, unsigned writer) {
+    return report(reader, writer,
+                  "reads a chunk of rank " +
+                      Twine(graph.getSrcPlace(reader).first) +
+                      " while another transfer writes it");
+  }
+
+  LogicalResult report(unsigned id, unsigned other, const Twine &what) {
+    InFlightDiagnostic diag = graph.getTransfer(id).emitOpError()
+                              << what << ": neither comes after the other";
+    diag.attachNote(graph.getTransfer(other).getLoc()) << "the other transfer";
+    return diag;
+  }
+
+  PlanGraph &graph;
+  std::map<std::pair<int64_t, int64_t>, Accesses> accesses;
+};
+
 struct CheckPlan : impl::CheckPlanPassBase<CheckPlan> {
   using Base::Base;
 
   void runOnOperation() override {
     PlanGraph graph(getOperation());
-    for (unsigned id = 0; id < graph.size(); ++id)
-      if (failed(checkSource(graph, id)) || failed(checkDestination(graph, id)))
-        return signalPassFailure();
+    if (failed(Checker(graph).check()))
+      return signalPassFailure();
     markAllAnalysesPreserved();
-  }
-
-private:
-  /// Inputs and earlier transfers cover the source, and no transfer writes it
-  /// that is not ordered with this one.
-  LogicalResult checkSource(PlanGraph &graph, unsigned id) {
-    Box region = graph.getSrcBox(id);
-    Place place = graph.getSrcPlace(id);
-    SmallVector<Box> missing{region};
-    for (const Box &input : graph.getInputs(place))
-      subtract(missing, input);
-    std::optional<unsigned> unordered;
-    graph.getWriters(place).forEachOverlap(region, [&](unsigned writer) {
-      if (writer == id || graph.isOrdered(id, writer))
-        return;
-      if (!graph.isOrdered(writer, id)) {
-        unordered = writer;
-        return;
-      }
-      subtract(missing, graph.getDstBox(writer));
-    });
-    TransferOpInterface transfer = graph.getTransfer(id);
-    if (unordered) {
-      auto diag = transfer.emitOpError()
-                  << "reads a chunk of rank " << place.first
-                  << " while another transfer writes it: neither comes after "
-                     "the other";
-      diag.attachNote(graph.getTransfer(*unordered).getLoc())
-          << "the other transfer";
-      return diag;
-    }
-    if (!missing.empty())
-      return transfer.emitOpError()
-             << "reads at offsets [" << missing.front().offsets << "] sizes ["
-             << missing.front().sizes << "] what rank " << place.first
-             << " does not hold: it is no input, and no transfer that this "
-                "one comes after brings it";
-    return success();
-  }
-
-  /// Nothing unordered writes the destination too, and it is no input.
-  LogicalResult checkDestination(PlanGraph &graph, unsigned id) {
-    Box region = graph.getDstBox(id);
-    Place place = graph.getDstPlace(id);
-    TransferOpInterface transfer = graph.getTransfer(id);
-    for (const Box &input : graph.getInputs(place))
-      if (input.intersects(region))
-        return transfer.emitOpError()
-               << "overwrites an input of rank " << place.first
-               << " at offsets [" << input.offsets << "] sizes [" << input.sizes
-               << "]";
-    std::optional<unsigned> other;
-    graph.getWriters(place).forEachOverlap(region, [&](unsigned writer) {
-      if (writer < id && !graph.isOrdered(writer, id))
-        other = writer;
-    });
-    if (!other)
-      return success();
-    auto diag = transfer.emitOpError()
-                << "writes a chunk of rank " << place.first
-                << " that another transfer writes too: neither comes after "
-                   "the other";
-    diag.attachNote(graph.getTransfer(*other).getLoc()) << "the other transfer";
-    return diag;
   }
 };
 

@@ -8,8 +8,9 @@
 #include "passes/KernelDependence.h"
 
 #include "mlir/IR/AffineMap.h"
-#include "mlir/IR/BuiltinAttributes.h"
-#include "llvm/ADT/BitVector.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace syncopate;
@@ -26,26 +27,51 @@ std::array<int64_t, 3> KernelDependence::getCoordinates(KernelOp kernel,
   return coordinates;
 }
 
-/// The part of the buffer that tile `coordinates` accesses.
-static Box getAccessedBox(FootprintOp footprint, BufferType type,
-                          ArrayRef<int64_t> coordinates) {
-  AffineMap map = footprint.getMap();
-  SmallVector<Attribute> dims;
-  Type index = IndexType::get(footprint.getContext());
-  for (unsigned i = 0; i < map.getNumDims(); ++i)
-    dims.push_back(IntegerAttr::get(index, coordinates[i]));
-  SmallVector<Attribute> offsets;
+/// The value of an affine expression, if it fits.
+static std::optional<int64_t> evaluate(AffineExpr expr,
+                                       ArrayRef<int64_t> dims) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return dims[dim.getPosition()];
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return constant.getValue();
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  std::optional<int64_t> lhs = evaluate(binary.getLHS(), dims);
+  std::optional<int64_t> rhs = evaluate(binary.getRHS(), dims);
+  if (!lhs || !rhs)
+    return std::nullopt;
+  int64_t result;
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    if (llvm::AddOverflow(*lhs, *rhs, result))
+      return std::nullopt;
+    return result;
+  case AffineExprKind::Mul:
+    if (llvm::MulOverflow(*lhs, *rhs, result))
+      return std::nullopt;
+    return result;
+  // Divisors are positive constants (footprint_c2).
+  case AffineExprKind::FloorDiv:
+    return llvm::divideFloorSigned(*lhs, *rhs);
+  case AffineExprKind::CeilDiv:
+    return llvm::divideCeilSigned(*lhs, *rhs);
+  default:
+    return llvm::mod(*lhs, *rhs);
+  }
+}
+
+Box syncopate::getAccessedBox(FootprintOp footprint, BufferType type,
+                              ArrayRef<int64_t> coordinates) {
+  constexpr int64_t limit = BufferType::kMaxBytes;
   Box region;
-  // A division by zero folds to nothing; read the whole buffer then.
-  if (failed(map.constantFold(dims, offsets)))
-    return {SmallVector<int64_t>(type.getRank(), 0), type.getShape()};
-  for (auto [offset, size, bound] :
-       llvm::zip(offsets, footprint.getSizes(), type.getShape())) {
-    int64_t begin = cast<IntegerAttr>(offset).getInt();
+  for (auto [expr, size, bound] :
+       llvm::zip(footprint.getMap().getResults(), footprint.getSizes(),
+                 type.getShape())) {
+    // What does not fit lies outside every buffer.
+    int64_t begin =
+        std::clamp(evaluate(expr, coordinates).value_or(limit), -limit, limit);
     int64_t end = begin + size;
     begin = std::max<int64_t>(begin, 0);
-    if (!ShapedType::isDynamic(bound))
-      end = std::min(end, bound);
+    end = std::min(end, ShapedType::isDynamic(bound) ? limit : bound);
     region.offsets.push_back(begin);
     region.sizes.push_back(end - begin);
   }
@@ -72,61 +98,100 @@ static void reportMissing(PlanGraph &graph, KernelOp kernel,
   });
 }
 
+/// Reports a transfer that may overwrite what a tile reads.
+static void reportRace(PlanGraph &graph, KernelOp kernel, FootprintOp footprint,
+                       int64_t rank, ArrayRef<int64_t> coordinates,
+                       unsigned writer) {
+  InFlightDiagnostic diag = kernel.emitOpError();
+  diag << "tile [" << coordinates.take_front(kernel.getTiles().size())
+       << "] of rank " << rank << " reads of " << footprint.getArgAttr()
+       << " what a transfer may be writing: the kernel does not come after it";
+  diag.attachNote(graph.getTransfer(writer).getLoc()) << "the transfer";
+  diag.attachNote(footprint.getLoc()) << "the tile reads by this footprint";
+}
+
+FailureOr<SmallVector<unsigned>>
+KernelDependence::findTransfers(PlanGraph &graph, KernelOp kernel,
+                                FootprintOp footprint, Place place,
+                                const Box &region, ArrayRef<int64_t> tile,
+                                const llvm::BitVector &isAncestor) {
+  SmallVector<unsigned> found;
+  SmallVector<Box> missing{region};
+  graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
+    subtract(missing, graph.getInputs(place)[input]);
+  });
+  mixed |=
+      !missing.empty() && !(missing.size() == 1 && missing.front() == region);
+  std::optional<unsigned> racing;
+  graph.getWriters(place).forEachOverlap(region, [&](unsigned id) {
+    if (!isAncestor.test(id)) {
+      racing = id;
+      return;
+    }
+    found.push_back(id);
+    if (!missing.empty())
+      subtract(missing, graph.getDstBox(id));
+  });
+  if (!missing.empty()) {
+    reportMissing(graph, kernel, footprint, place.first, tile, missing.front());
+    return failure();
+  }
+  if (racing) {
+    reportRace(graph, kernel, footprint, place.first, tile, *racing);
+    return failure();
+  }
+  return found;
+}
+
 KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
                                    int64_t rank) {
-  SmallVector<unsigned> ancestors =
-      graph.getAncestors(kernel.getDependencies());
   llvm::BitVector isAncestor(graph.size());
-  for (unsigned id : ancestors)
+  for (unsigned id : graph.getAncestors(kernel.getDependencies()))
     isAncestor.set(id);
-  SmallVector<FootprintOp> reads;
+  SmallVector<std::pair<FootprintOp, TypedValue<BufferType>>> reads;
   for (FootprintOp footprint : kernel.getFootprints())
     if (footprint.getAccess() == Access::Read)
-      reads.push_back(footprint);
+      reads.emplace_back(footprint, kernel.getBoundBuffer(footprint.getArg()));
 
   // Tiles of a row of the grid read the same region of an operand, so the
-  // transfers of a region are looked up once.
-  std::map<std::pair<unsigned, SmallVector<int64_t, 4>>, unsigned> lookedUp;
-  std::map<SmallVector<unsigned>, unsigned> setNumbers;
-  SmallVector<SmallVector<unsigned>> perRegion;
+  // transfers of a region are looked up once, and those of a set of regions
+  // put together once. Region 0 is the empty one.
+  std::map<std::pair<unsigned, SmallVector<int64_t, 4>>, unsigned> regions;
+  SmallVector<SmallVector<unsigned>> perRegion(1);
+  std::map<SmallVector<unsigned>, unsigned> setOfRegions, setNumbers;
+  SmallVector<unsigned> used(reads.size());
   for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
     std::array<int64_t, 3> coordinates = getCoordinates(kernel, tile);
-    SmallVector<unsigned> needed;
-    for (auto [number, footprint] : llvm::enumerate(reads)) {
-      auto buffer = kernel.getBoundBuffer(footprint.getArg());
+    for (auto [number, read] : llvm::enumerate(reads)) {
+      auto [footprint, buffer] = read;
       Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
+      used[number] = 0;
       if (region.isEmpty())
         continue;
       auto [it, isNew] =
-          lookedUp.try_emplace({number, region.offsets}, perRegion.size());
-      if (isNew) {
-        SmallVector<unsigned> &found = perRegion.emplace_back();
-        SmallVector<Box> missing{region};
-        for (const Box &input : graph.getInputs({rank, buffer}))
-          subtract(missing, input);
-        mixed |= !missing.empty() &&
-                 !(missing.size() == 1 && missing.front() == region);
-        graph.getWriters({rank, buffer})
-            .forEachOverlap(region, [&](unsigned id) {
-              if (!isAncestor.test(id))
-                return;
-              found.push_back(id);
-              subtract(missing, graph.getDstBox(id));
-            });
-        if (!missing.empty()) {
-          reportMissing(graph, kernel, footprint, rank, coordinates,
-                        missing.front());
-          valid = false;
-          return;
-        }
+          regions.try_emplace({number, region.offsets}, perRegion.size());
+      used[number] = it->second;
+      if (!isNew)
+        continue;
+      auto transfers = findTransfers(graph, kernel, footprint, {rank, buffer},
+                                     region, coordinates, isAncestor);
+      if (failed(transfers)) {
+        valid = false;
+        return;
       }
-      llvm::append_range(needed, perRegion[it->second]);
+      perRegion.push_back(std::move(*transfers));
     }
-    llvm::sort(needed);
-    needed.erase(llvm::unique(needed), needed.end());
-    auto [it, isNew] = setNumbers.try_emplace(needed, sets.size());
-    if (isNew)
-      sets.push_back(needed);
+    auto [it, isNew] = setOfRegions.try_emplace(used);
+    if (isNew) {
+      SmallVector<unsigned> needed;
+      for (unsigned region : used)
+        llvm::append_range(needed, perRegion[region]);
+      llvm::sort(needed);
+      needed.erase(llvm::unique(needed), needed.end());
+      it->second = setNumbers.try_emplace(needed, sets.size()).first->second;
+      if (it->second == sets.size())
+        sets.push_back(std::move(needed));
+    }
     setOf.push_back(it->second);
   }
 }

@@ -10,6 +10,10 @@
 
 #include "passes/PlanGraph.h"
 
+#include "llvm/ADT/BitVector.h"
+
+#include <array>
+
 namespace syncopate {
 
 /// The chunk-tile dependence graph of one kernel on one rank: for each tile,
@@ -17,28 +21,40 @@ namespace syncopate {
 class KernelDependence {
 public:
   /// Emits an error at the kernel, and leaves the result invalid, if a tile
-  /// reads what neither an input of the rank nor a transfer provides.
+  /// reads what neither an input of the rank nor a transfer provides, or what a
+  /// transfer writes that the kernel does not come after.
   KernelDependence(PlanGraph &graph, chunk::KernelOp kernel, int64_t rank);
 
   bool isValid() const { return valid; }
   /// True if some tile reads, by one footprint, an input of the rank together
   /// with something else.
   bool hasMixedReads() const { return mixed; }
-  /// Transfers that tile `tile` (row-major in the grid) reads from, ascending.
-  llvm::ArrayRef<unsigned> getTransfers(int64_t tile) {
-    return sets[setOf[tile]];
-  }
+  /// Distinct sets of transfers that tiles read from, each ascending.
+  llvm::ArrayRef<llvm::SmallVector<unsigned>> getSets() { return sets; }
+  /// The number of the set that tile `tile` (row-major in the grid) reads from.
+  unsigned getSet(int64_t tile) { return setOf[tile]; }
   /// Coordinates of a tile, padded with zeros to three.
   static std::array<int64_t, 3> getCoordinates(chunk::KernelOp kernel,
                                                int64_t tile);
 
 private:
+  /// Looks up the transfers that bring `region` by a read of `buffer`.
+  mlir::FailureOr<llvm::SmallVector<unsigned>>
+  findTransfers(PlanGraph &graph, chunk::KernelOp kernel,
+                chunk::FootprintOp footprint, Place place, const Box &region,
+                llvm::ArrayRef<int64_t> tile,
+                const llvm::BitVector &isAncestor);
+
   bool valid = true;
   bool mixed = false;
-  /// Distinct sets of transfers, and the one of each tile.
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;
-  llvm::SmallVector<unsigned> setOf;
+  std::vector<unsigned> setOf;
 };
+
+/// The part of the buffer that the tile at `coordinates` accesses by
+/// `footprint`; empty if it lies outside.
+Box getAccessedBox(chunk::FootprintOp footprint, chunk::BufferType type,
+                   llvm::ArrayRef<int64_t> coordinates);
 
 } // namespace syncopate
 

@@ -49,12 +49,8 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
          llvm::make_early_inc_range(plan.getBody().getOps<ScheduleOp>()))
       schedule.erase();
     PlanGraph graph(plan);
-    for (auto transfer : graph.getTransfers())
-      if (!transfer.getRealization()) {
-        transfer.emitOpError("has no realization; run "
-                             "chunk-assign-realization first");
-        return signalPassFailure();
-      }
+    if (failed(graph.requireRealizations()))
+      return signalPassFailure();
     SmallVector<int64_t> arrival = graph.estimateArrival();
     SmallVector<KernelOp> kernels =
         llvm::to_vector(plan.getBody().getOps<KernelOp>());
@@ -93,14 +89,16 @@ private:
                               int64_t rows) {
     using Key = std::array<int64_t, 5>;
     int64_t count = kernel.getNumTiles();
+    // When the last transfer of each set arrives.
+    SmallVector<int64_t> last(dependence.getSets().size());
+    if (policy == TileOrder::Arrival)
+      for (auto [set, time] : llvm::zip(dependence.getSets(), last))
+        for (unsigned id : set)
+          time = std::max(time, arrival[id]);
     SmallVector<Key> keys(count);
     for (int64_t tile = 0; tile < count; ++tile) {
-      int64_t last = 0;
-      if (policy == TileOrder::Arrival)
-        for (unsigned id : dependence.getTransfers(tile))
-          last = std::max(last, arrival[id]);
       auto [c0, c1, c2] = KernelDependence::getCoordinates(kernel, tile);
-      keys[tile] = {last, c0 / rows, c1, c2, c0};
+      keys[tile] = {last[dependence.getSet(tile)], c0 / rows, c1, c2, c0};
     }
     SmallVector<int64_t> tiles(count), values;
     std::iota(tiles.begin(), tiles.end(), 0);

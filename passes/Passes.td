@@ -82,9 +82,27 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
     rank or was brought there by a transfer that it comes after; no two
     transfers that are not ordered write the same bytes, none overwrites an
     input, and none writes what another that is not ordered with it reads.
+    Kernels are looked at by `chunk-check-kernel`, once it is known what their
+    tiles access.
 
     Requires: no collective. Errors name both transfers.
     Example: test/passes/check-plan-invalid.mlir.
+  }];
+}
+
+def CheckKernelPass : Pass<"chunk-check-kernel", "::syncopate::chunk::PlanOp"> {
+  let summary = "Check that tiles read what is there and do not collide";
+  let description = [{
+    A pure check. Every byte that a tile reads is an input of its rank or was
+    brought there by a transfer that the kernel comes after, and no transfer
+    that the kernel does not come after writes it: such a transfer could
+    overwrite it at any time.
+
+    A tile may write to a buffer of the plan only what is no input and what no
+    transfer reads or writes: no transfer waits for tiles yet.
+
+    Requires: no collective; footprints. Errors name the tile, the footprint and
+    the transfer. Example: test/passes/check-kernel-invalid.mlir.
   }];
 }
 
@@ -133,7 +151,10 @@ def PlaceWaitsPass : Pass<"chunk-place-waits", "::syncopate::chunk::PlanOp"> {
     for. Tile p of the order is computed by CTA p modulo `ctas`.
 
     Requires: `chunk-order-tiles`, `chunk-allocate-signals`.
-    Ensures: columns `wait_begin`, `wait_end` in `tiles`, and `waits`.
+    Ensures: columns `wait_begin`, `wait_end` in `tiles`, and `waits`; no table
+    of `chunk-build-tables`, which would name rows of an earlier `waits`.
+    Errors: a schedule that does not order each tile of the grid once; a signal
+    that is not its transfer's number.
     Example: test/passes/place-waits.mlir.
   }];
 }

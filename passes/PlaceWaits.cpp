@@ -24,10 +24,8 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
   void runOnOperation() override {
     PlanOp plan = getOperation();
     PlanGraph graph(plan);
-    if (!plan.getSignals()) {
-      plan.emitOpError("has no signals; run chunk-allocate-signals first");
+    if (failed(graph.requireSignals()))
       return signalPassFailure();
-    }
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
         if (schedule.getKernelAttr() != kernel.getKernelAttr())
@@ -43,32 +41,25 @@ private:
   static LogicalResult placeWaits(PlanGraph &graph, KernelOp kernel,
                                   ScheduleOp schedule,
                                   KernelDependence &dependence) {
-    std::optional<TableAttr> tiles = schedule.getTiles();
-    if (!tiles || tiles->getColumn("c2") != 2)
-      return schedule.emitOpError(
-          "has no ordered tiles; run chunk-order-tiles first");
-    ArrayRef<int64_t> grid = kernel.getTiles();
+    FailureOr<SmallVector<int64_t>> order = readOrder(kernel, schedule);
+    if (failed(order))
+      return failure();
     int64_t ctas = kernel.getCtas();
+    // By set, the last transfer of each queue, which stands for those before.
+    SmallVector<std::map<Queue, unsigned>> lastOfSet;
+    for (ArrayRef<unsigned> set : dependence.getSets()) {
+      auto &last = lastOfSet.emplace_back();
+      for (unsigned id : set)
+        last[graph.getQueue(id)] = id;
+    }
     // By CTA and queue, the last transfer of the queue that was waited for.
     std::map<std::pair<int64_t, Queue>, unsigned> waited;
     // Tiles that wait for the same share rows.
     std::map<SmallVector<unsigned>, int64_t> rows;
     SmallVector<int64_t> tileValues, waitValues;
-    for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
-      ArrayRef<int64_t> row = tiles->getRow(position);
-      int64_t tile = 0;
-      for (size_t i = 0; i < grid.size(); ++i)
-        tile = tile * grid[i] + row[i];
-      if (tile < 0 || tile >= kernel.getNumTiles())
-        return schedule.emitOpError() << "orders a tile outside the grid in "
-                                         "row "
-                                      << position;
-      // The last transfer of a queue stands for those before it.
-      std::map<Queue, unsigned> last;
-      for (unsigned id : dependence.getTransfers(tile))
-        last[graph.getQueue(id)] = id;
+    for (auto [position, tile] : llvm::enumerate(*order)) {
       SmallVector<unsigned> waits;
-      for (auto [queue, id] : last) {
+      for (auto [queue, id] : lastOfSet[dependence.getSet(tile)]) {
         auto [it, isNew] = waited.try_emplace({position % ctas, queue}, id);
         if (!isNew && it->second >= id)
           continue;
@@ -87,7 +78,8 @@ private:
                     static_cast<int64_t>(*graph.getTransfer(id).getSignal()),
                     1});
       }
-      llvm::append_range(tileValues, row.take_front(3));
+      llvm::append_range(tileValues,
+                         KernelDependence::getCoordinates(kernel, tile));
       tileValues.push_back(begin);
       tileValues.push_back(begin + waits.size());
     }
@@ -96,7 +88,46 @@ private:
         context, {"c0", "c1", "c2", "wait_begin", "wait_end"}, tileValues));
     schedule.setWaitsAttr(
         TableAttr::get(context, {"signal", "count"}, waitValues));
+    // They name rows of a table of waits that is no more.
+    schedule.removeCommandsAttr();
+    schedule.removeSignalsAttr();
+    schedule.removeCallsAttr();
     return success();
+  }
+
+  /// The tiles of a schedule, by their numbers: each of the grid once.
+  static FailureOr<SmallVector<int64_t>> readOrder(KernelOp kernel,
+                                                   ScheduleOp schedule) {
+    std::optional<TableAttr> tiles = schedule.getTiles();
+    if (!tiles || tiles->getColumn("c2") != 2)
+      return schedule.emitOpError(
+          "has no ordered tiles; run chunk-order-tiles first");
+    if (tiles->getNumRows() != kernel.getNumTiles())
+      return schedule.emitOpError()
+             << "expects to order " << kernel.getNumTiles()
+             << " tiles, as many as the grid of its kernel has, but got "
+             << tiles->getNumRows();
+    SmallVector<int64_t> order;
+    llvm::BitVector seen(kernel.getNumTiles());
+    for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
+      ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
+      int64_t tile = 0;
+      bool inside = true;
+      for (auto [i, coordinate] : llvm::enumerate(row)) {
+        int64_t size = i < kernel.getTiles().size() ? kernel.getTiles()[i] : 1;
+        inside &= coordinate >= 0 && coordinate < size;
+        tile = tile * size + (inside ? coordinate : 0);
+      }
+      if (!inside)
+        return schedule.emitOpError() << "orders tile [" << row << "] in row "
+                                      << position << ", outside the grid";
+      if (seen.test(tile))
+        return schedule.emitOpError() << "orders tile [" << row
+                                      << "] twice, again in row " << position;
+      seen.set(tile);
+      order.push_back(tile);
+    }
+    return order;
   }
 };
 

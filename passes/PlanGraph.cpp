@@ -6,9 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/PlanGraph.h"
+#include "passes/SignalLayout.h"
 
 #include "llvm/ADT/BitVector.h"
-#include "llvm/ADT/DenseSet.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace syncopate;
@@ -17,72 +19,165 @@ using namespace syncopate::chunk;
 PlanGraph::PlanGraph(PlanOp plan) : plan(plan) {
   for (auto [index, buffer] : llvm::enumerate(plan.getBuffers()))
     bufferIndex[buffer.getResult()] = index;
-  for (InputOp input : plan.getBody().getOps<InputOp>())
-    inputs[key({input.getRank(), input.getBuffer()})].emplace_back(
-        input.getOffsets(), input.getSizes());
-  for (auto transfer : plan.getBody().getOps<TransferOpInterface>()) {
+  for (InputOp input : plan.getBody().getOps<InputOp>()) {
+    auto place = key({input.getRank(), input.getBuffer()});
+    Box region{input.getOffsets(), input.getSizes()};
+    inputIndices[place].add(region, inputs[place].size());
+    inputs[place].push_back(std::move(region));
+  }
+  for (Operation &op : plan.getBody().getOps()) {
+    auto transfer = dyn_cast<TransferOpInterface>(op);
+    auto join = dyn_cast<JoinOp>(op);
+    if (!transfer && !join)
+      continue;
+    unsigned node = transferOfNode.size();
+    size_t begin = edges.size();
+    for (Value token :
+         transfer ? transfer.getDependencies() : join.getDependencies())
+      if (auto it = nodeOfToken.find(token); it != nodeOfToken.end())
+        edges.push_back(it->second);
+    std::sort(edges.begin() + begin, edges.end());
+    edges.erase(std::unique(edges.begin() + begin, edges.end()), edges.end());
+    edgesBegin.push_back(edges.size());
+    nodeOfToken[op.getResult(0)] = node;
+    if (!transfer) {
+      transferOfNode.push_back(-1);
+      continue;
+    }
     unsigned id = transfers.size();
-    numbers[transfer] = id;
+    transferOfNode.push_back(id);
+    nodeOfTransfer.push_back(node);
     transfers.push_back(transfer);
-    successors.emplace_back();
-    llvm::SmallVector<unsigned> direct;
-    for (Value token : transfer.getDependencies())
-      collect(token, direct);
-    llvm::sort(direct);
-    direct.erase(llvm::unique(direct), direct.end());
-    for (unsigned predecessor : direct)
-      successors[predecessor].push_back(id);
-    predecessors.emplace_back(direct.begin(), direct.end());
     writers[key(getDstPlace(id))].add(getDstBox(id), id);
     readers[key(getSrcPlace(id))].add(getSrcBox(id), id);
   }
 }
 
-void PlanGraph::collect(Value token, llvm::SmallVectorImpl<unsigned> &result) {
-  llvm::SmallVector<Value> worklist{token};
-  llvm::DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value next = worklist.pop_back_val();
-    if (!seen.insert(next).second)
-      continue;
-    Operation *op = next.getDefiningOp();
-    if (auto join = dyn_cast<JoinOp>(op))
-      llvm::append_range(worklist, join.getDependencies());
-    else if (auto it = numbers.find(op); it != numbers.end())
-      result.push_back(it->second);
-  }
-}
-
 llvm::SmallVector<unsigned> PlanGraph::getAncestors(ValueRange tokens) {
-  llvm::SmallVector<unsigned> worklist, result;
-  llvm::BitVector seen(transfers.size());
+  llvm::BitVector seen(transferOfNode.size());
   for (Value token : tokens)
-    collect(token, worklist);
-  while (!worklist.empty()) {
-    unsigned id = worklist.pop_back_val();
-    if (seen.test(id))
-      continue;
-    seen.set(id);
-    result.push_back(id);
-    llvm::append_range(worklist, predecessors[id]);
+    if (auto it = nodeOfToken.find(token); it != nodeOfToken.end())
+      seen.set(it->second);
+  llvm::SmallVector<unsigned> result;
+  for (int node = seen.find_last(); node != -1; node = seen.find_prev(node)) {
+    if (transferOfNode[node] >= 0)
+      result.push_back(transferOfNode[node]);
+    for (unsigned predecessor : getNodePredecessors(node))
+      seen.set(predecessor);
   }
-  llvm::sort(result);
+  std::reverse(result.begin(), result.end());
   return result;
 }
 
-bool PlanGraph::isOrdered(unsigned before, unsigned after) {
-  llvm::SmallVector<unsigned> worklist{after};
-  llvm::DenseSet<unsigned> seen;
-  while (!worklist.empty()) {
-    unsigned id = worklist.pop_back_val();
-    if (id == before)
-      return true;
-    // Numbers follow the plan, so what comes before `before` cannot follow it.
-    for (unsigned predecessor : predecessors[id])
-      if (predecessor >= before && seen.insert(predecessor).second)
-        worklist.push_back(predecessor);
+void PlanGraph::buildTree() {
+  unsigned nodes = transferOfNode.size();
+  std::vector<unsigned> sizes(nodes, 1), next(nodes + 1);
+  auto getParent = [&](unsigned node) { // the root is `nodes`
+    llvm::ArrayRef<unsigned> before = getNodePredecessors(node);
+    return before.empty() ? nodes : before.back();
+  };
+  for (unsigned node = nodes; node-- > 0;)
+    if (unsigned parent = getParent(node); parent != nodes)
+      sizes[parent] += sizes[node];
+  treeBegin.resize(nodes);
+  treeEnd.resize(nodes);
+  fork.resize(nodes);
+  for (unsigned node = 0; node < nodes; ++node) {
+    unsigned parent = getParent(node);
+    treeBegin[node] = next[parent];
+    treeEnd[node] = next[parent] += sizes[node];
+    next[node] = treeBegin[node] + 1;
+    fork[node] = getNodePredecessors(node).size() == 1 ? fork[parent] : node;
   }
-  return false;
+  found.resize(nodes);
+}
+
+bool PlanGraph::isOrdered(unsigned before, unsigned after) {
+  if (before >= after)
+    return false;
+  if (treeBegin.size() != transferOfNode.size())
+    buildTree();
+  unsigned first = nodeOfTransfer[before], last = nodeOfTransfer[after];
+  if (treeBegin[first] <= treeBegin[last] && treeBegin[last] < treeEnd[first])
+    return true;
+  // What has a single predecessor, one after another, has the ancestors of the
+  // first of them, and those on the way are above it in the tree.
+  last = fork[last];
+  if (last <= first)
+    return false;
+  if (searched != last) {
+    searched = last;
+    ++search;
+    open.assign(1, last);
+  }
+  // Every ancestor that is later than `first` has its predecessors looked at.
+  while (!open.empty() && open.front() > first) {
+    std::pop_heap(open.begin(), open.end());
+    unsigned node = open.back();
+    open.pop_back();
+    for (unsigned predecessor : getNodePredecessors(node)) {
+      if (found[predecessor] == search)
+        continue;
+      found[predecessor] = search;
+      open.push_back(predecessor);
+      std::push_heap(open.begin(), open.end());
+    }
+  }
+  return found[first] == search;
+}
+
+void PlanGraph::reduce() {
+  if (reduced)
+    return;
+  reduced = true;
+  // Queues are numbered in the order of their first transfer.
+  std::map<std::pair<int64_t, int64_t>, unsigned> numbers;
+  std::vector<unsigned> queueOf;
+  for (TransferOpInterface transfer : transfers) {
+    auto realization = transfer.getRealization();
+    std::pair<int64_t, int64_t> queue{
+        transfer.getExecutor(),
+        realization ? static_cast<int64_t>(*realization) : -1};
+    queueOf.push_back(numbers.try_emplace(queue, numbers.size()).first->second);
+  }
+  // By queue, the last transfer that the node at hand comes after, and the
+  // node for which that was noted.
+  std::vector<unsigned> last(numbers.size()), noted(numbers.size());
+  llvm::SmallVector<llvm::SmallVector<unsigned, 2>> perJoin;
+  std::vector<unsigned> joinOfNode(transferOfNode.size());
+  predecessors.resize(transfers.size());
+  successors.resize(transfers.size());
+  for (unsigned node = 0; node < transferOfNode.size(); ++node) {
+    llvm::SmallVector<unsigned> queues;
+    auto note = [&](unsigned id) {
+      unsigned queue = queueOf[id];
+      if (noted[queue] != node + 1) {
+        noted[queue] = node + 1;
+        last[queue] = id;
+        queues.push_back(queue);
+      }
+      last[queue] = std::max(last[queue], id);
+    };
+    for (unsigned before : getNodePredecessors(node)) {
+      if (transferOfNode[before] >= 0)
+        note(transferOfNode[before]);
+      else
+        llvm::for_each(perJoin[joinOfNode[before]], note);
+    }
+    llvm::SmallVector<unsigned, 2> direct;
+    for (unsigned queue : queues)
+      direct.push_back(last[queue]);
+    llvm::sort(direct);
+    int64_t id = transferOfNode[node];
+    if (id < 0) {
+      joinOfNode[node] = perJoin.size();
+      perJoin.push_back(std::move(direct));
+      continue;
+    }
+    for (unsigned before : direct)
+      successors[before].push_back(id);
+    predecessors[id] = std::move(direct);
+  }
 }
 
 Box PlanGraph::getSrcBox(unsigned id) {
@@ -106,16 +201,54 @@ Queue PlanGraph::getQueue(unsigned id) {
 }
 
 llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
+  // Far more than a plan takes, and far from wrapping around.
+  constexpr int64_t limit = int64_t(1) << 60;
   llvm::SmallVector<int64_t> arrival(transfers.size());
+  std::vector<int64_t> ends(transferOfNode.size());
   std::map<Queue, int64_t> free;
-  for (unsigned id = 0; id < transfers.size(); ++id) {
-    int64_t &start = free[getQueue(id)];
-    for (unsigned predecessor : predecessors[id])
-      start = std::max(start, arrival[predecessor]);
+  for (unsigned node = 0; node < ends.size(); ++node) {
+    for (unsigned before : getNodePredecessors(node))
+      ends[node] = std::max(ends[node], ends[before]);
+    int64_t id = transferOfNode[node];
+    if (id < 0)
+      continue;
+    int64_t &end = free[getQueue(id)];
     int64_t elements = 1;
     for (int64_t size : transfers[id].getSizes())
       elements *= size;
-    arrival[id] = start += elements;
+    end = std::min(std::max(end, ends[node]) + elements, limit);
+    arrival[id] = ends[node] = end;
   }
   return arrival;
+}
+
+LogicalResult PlanGraph::requireRealizations() {
+  for (TransferOpInterface transfer : transfers)
+    if (!transfer.getRealization())
+      return transfer.emitOpError("has no realization; run "
+                                  "chunk-assign-realization first");
+  return success();
+}
+
+LogicalResult PlanGraph::requireSignals() {
+  if (failed(requireRealizations()))
+    return failure();
+  SignalLayout layout{static_cast<int64_t>(transfers.size()),
+                      plan.getNumRanks()};
+  if (!plan.getSignals())
+    return plan.emitOpError("has no signals; run chunk-allocate-signals first");
+  for (auto [id, transfer] : llvm::enumerate(transfers)) {
+    std::optional<uint64_t> signal = transfer.getSignal();
+    if (signal != id)
+      return transfer.emitOpError()
+             << "expects signal " << id << ", its number in the plan, but got "
+             << (signal ? std::to_string(*signal) : "none")
+             << "; run chunk-allocate-signals after the passes that change "
+                "transfers";
+  }
+  if (*plan.getSignals() != layout.toTable(plan.getContext()))
+    return plan.emitOpError()
+           << "expects signals to be laid out for its " << transfers.size()
+           << " transfers; run chunk-allocate-signals again";
+  return success();
 }

@@ -12,6 +12,7 @@
 #include "passes/Boxes.h"
 
 #include <map>
+#include <vector>
 
 namespace syncopate {
 
@@ -23,7 +24,7 @@ using Place = std::pair<int64_t, mlir::Value>;
 using Queue = std::pair<int64_t, chunk::Realization>;
 
 /// The transfers of a plan without collectives, numbered in the order of the
-/// plan, with joins seen through.
+/// plan, and the joins between them.
 class PlanGraph {
 public:
   explicit PlanGraph(chunk::PlanOp plan);
@@ -34,15 +35,21 @@ public:
   llvm::ArrayRef<chunk::TransferOpInterface> getTransfers() {
     return transfers;
   }
-  /// Transfers that transfer `id` directly comes after.
+  /// Transfers that transfer `id` directly comes after, joins seen through; of
+  /// those of one queue only the last, which stands for the others.
   llvm::ArrayRef<unsigned> getPredecessors(unsigned id) {
+    reduce();
     return predecessors[id];
   }
-  /// Transfers that directly come after transfer `id`.
-  llvm::ArrayRef<unsigned> getSuccessors(unsigned id) { return successors[id]; }
+  /// The transfers that have `id` among their predecessors.
+  llvm::ArrayRef<unsigned> getSuccessors(unsigned id) {
+    reduce();
+    return successors[id];
+  }
   /// Transfers named by these tokens, and all that those come after.
   llvm::SmallVector<unsigned> getAncestors(mlir::ValueRange tokens);
   /// True if `after` comes after `before`, however indirectly, by tokens.
+  /// Fastest if questions about the same `after` follow one another.
   bool isOrdered(unsigned before, unsigned after);
 
   Box getSrcBox(unsigned id);
@@ -52,8 +59,10 @@ public:
   /// The queue of a transfer that has a realization.
   Queue getQueue(unsigned id);
 
-  /// Inputs of a place, and an index of the transfers that write or read it.
+  /// Inputs of a place, and indices of those, by their position there, and of
+  /// the transfers that write or read it.
   llvm::ArrayRef<Box> getInputs(Place place) { return inputs[key(place)]; }
+  BoxIndex &getInputIndex(Place place) { return inputIndices[key(place)]; }
   BoxIndex &getWriters(Place place) { return writers[key(place)]; }
   BoxIndex &getReaders(Place place) { return readers[key(place)]; }
 
@@ -64,19 +73,51 @@ public:
   /// transfer at a time and all at the same rate.
   llvm::SmallVector<int64_t> estimateArrival();
 
+  /// Emits an error unless every transfer has a realization.
+  mlir::LogicalResult requireRealizations();
+  /// Emits an error unless, besides, every transfer has its number for its
+  /// signal, and the layout of the plan's signals is that of its transfers.
+  mlir::LogicalResult requireSignals();
+
 private:
+  /// A node is a transfer or a join; nodes are numbered in the order of the
+  /// plan, so that each comes after lower numbers only.
+  llvm::ArrayRef<unsigned> getNodePredecessors(unsigned node) {
+    return llvm::ArrayRef(edges).slice(edgesBegin[node],
+                                       edgesBegin[node + 1] - edgesBegin[node]);
+  }
   std::pair<int64_t, int64_t> key(Place place) {
     return {place.first, bufferIndex[place.second]};
   }
-  void collect(mlir::Value token, llvm::SmallVectorImpl<unsigned> &result);
+  void buildTree();
+  void reduce();
 
   chunk::PlanOp plan;
   llvm::SmallVector<chunk::TransferOpInterface> transfers;
-  llvm::DenseMap<mlir::Operation *, unsigned> numbers;
-  llvm::SmallVector<llvm::SmallVector<unsigned, 2>> predecessors, successors;
   llvm::DenseMap<mlir::Value, int64_t> bufferIndex;
   std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<Box>> inputs;
-  std::map<std::pair<int64_t, int64_t>, BoxIndex> writers, readers;
+  std::map<std::pair<int64_t, int64_t>, BoxIndex> inputIndices, writers,
+      readers;
+
+  /// The node of each token; the transfer of each node, or -1; the node of each
+  /// transfer; and the predecessors of all nodes, one after another.
+  llvm::DenseMap<mlir::Value, unsigned> nodeOfToken;
+  std::vector<int64_t> transferOfNode;
+  std::vector<unsigned> nodeOfTransfer, edgesBegin{0}, edges;
+
+  /// The tree in which each node hangs from its last predecessor, as intervals
+  /// of a numbering: whoever is above a node there comes before it.
+  std::vector<unsigned> treeBegin, treeEnd;
+  /// The first node, going back, that has not just one predecessor.
+  std::vector<unsigned> fork;
+  /// The node whose ancestors were last searched, as far as they are known: the
+  /// ones found, marked with the number of the search, and those of them whose
+  /// predecessors were not looked at yet, the last one first.
+  unsigned searched = ~0u, search = 0;
+  std::vector<unsigned> found, open;
+
+  bool reduced = false;
+  llvm::SmallVector<llvm::SmallVector<unsigned, 2>> predecessors, successors;
 };
 
 } // namespace syncopate
