@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from syncopate.cli import main
+from syncopate.sim import Deadlock, StaleRead
 
 RING = Path(__file__).parents[2] / "examples" / "plans" / "ring_by_hand.mlir"
 
@@ -26,7 +27,29 @@ def test_draw_writes_a_picture(tmp_path, capsys):
 
 def test_check_executes_the_tables(capsys):
     assert main(["check", str(RING), "--seeds", "2"]) == 0
-    assert "2 interleavings of 3 calls: max relative error" in capsys.readouterr().out
+    said = (
+        "2 interleavings of 3 calls on 3 ranks: every tile of 12 found what the plan brings there\n"
+    )
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (StaleRead("rank 1, call 2, tile (0, 0): row 3 of a is of call 1"), "rank 1, call 2, tile"),
+        (Deadlock(f"rank {rank} waits" for rank in range(9)), "rank 3 waits; and 5 more"),
+    ],
+)
+def test_a_wrong_schedule_is_one_line(error, said, capsys, monkeypatch):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("syncopate.sim.execute_tables", fail)
+    assert main(["check", str(RING)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert said in err
 
 
 def test_missing_file_is_one_line(capsys):

@@ -9,13 +9,14 @@ from syncopate._tools import find_tool
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse
 from syncopate.show.plan_file import lower_plan, schedule_plan
-from syncopate.sim import Gemm, execute_tables
+from syncopate.sim import Gemm, Reads, StaleRead, execute_tables
 
 PLANS = sorted((Path(__file__).parents[2] / "examples" / "plans").glob("*.mlir"))
 
 
 def _run(schedule, seeds=2):
     gemm = Gemm((schedule.tile_shape[0], 8), 8 * schedule.tiles[-1])
+    execute_tables(schedule, Reads.of(schedule), skew=True)
     return max(execute_tables(schedule, gemm, seed=seed).max_error for seed in range(seeds))
 
 
@@ -74,6 +75,43 @@ def _all_gather(world, rows):
 def test_all_gather_of_every_kind(algorithm, realization, world, rows, splits):
     options = f"algorithm={algorithm} realization={realization} splits={splits}"
     assert _run(schedule_plan(_all_gather(world, rows), options)) < 1e-5
+
+
+TWO_BUFFERS = """
+!a = !chunk.buffer<64x16xbf16>
+!c = !chunk.buffer<2x8x4xi8>
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !a
+  %c = chunk.buffer "c" : !c
+  chunk.input %a[0, 0] sizes [32, 16] on 0 : !a
+  chunk.input %a[32, 0] sizes [32, 16] on 1 : !a
+  chunk.input %c[0, 0, 0] sizes [1, 8, 4] on 0 : !c
+  chunk.input %c[1, 0, 0] sizes [1, 8, 4] on 1 : !c
+  %t = chunk.all_gather %a axis 0 group [0, 1] : !a
+  %u = chunk.all_gather %c axis 0 group [0, 1] : !c
+  chunk.kernel @k tiles [4, 2] ctas 3 args(%a as "a", %c as "c") after(%t, %u) : !a, !c {
+    chunk.footprint read "a" at affine_map<(m, n) -> (m * 16, 0)> sizes [16, 16]
+    chunk.footprint read "c" at affine_map<(m, n) -> (n mod 2, (m floordiv 2) * 4, 0)> sizes [1, 4, 4]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+def test_every_footprint_is_checked(realization):
+    schedule = schedule_plan(TWO_BUFFERS, f"realization={realization}")
+    assert [access.offsets((3, 1)) for access in schedule.accesses] == [(48, 0), (1, 4, 0)]
+    reads = Reads.of(schedule)
+    for seed in range(3):
+        assert execute_tables(schedule, reads, seed=seed, skew=seed > 0).max_error == 0
+    # Tiles that do not wait read too early, in the second buffer as in the first.
+    for tables in schedule.tables:
+        columns = tables["tiles"].columns
+        tables["tiles"].values[:, columns.index("wait_end")] = 0
+        tables["tiles"].values[:, columns.index("wait_begin")] = 0
+    for access in reads.accesses:
+        with pytest.raises(StaleRead, match=f"of {access.argument} has not been written"):
+            execute_tables(schedule, Reads((access,), reads.tiles))
 
 
 def test_plan_without_kernel_is_refused():

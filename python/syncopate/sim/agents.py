@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
-class Deadlock(RuntimeError):
-    """No agent can go on; the message says who waits for what from whom."""
+from syncopate.sim.errors import Deadlock
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,20 @@ class Agents:
         self._blocked: dict[Hashable, list[tuple[Blocked, Agent]]] = defaultdict(list)
         self.steps = 0
 
-    def spawn(self, agent: Agent) -> Blocked:
-        """Adds `agent`; yielding the result waits until it has ended."""
+    def spawn(self, agent: Agent, pause: int = 0) -> Blocked:
+        """Adds `agent`; yielding the result waits until it has ended.
+
+        Args:
+          agent: what to run.
+          pause: steps of other agents, or of its own waiting, between two of its steps: how slow it is.
+        """
         key, ended = object(), []
 
         def body() -> Agent:
-            yield from agent
+            for block in agent:
+                yield block
+                for _ in range(pause):
+                    yield None
             ended.append(True)
             self.wake(key)
 
@@ -78,5 +84,4 @@ class Agents:
                 self._blocked[block.key].append((block, agent))
         stuck = [block for waits in self._blocked.values() for block, _ in waits]
         if stuck:
-            lines = sorted({block.says() for block in stuck} - {""})
-            raise Deadlock("\n  ".join(["no agent can go on:", *lines]))
+            raise Deadlock({block.says() for block in stuck} - {""})

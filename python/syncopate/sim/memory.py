@@ -9,6 +9,7 @@ import numpy as np
 
 from syncopate.dtypes import DTYPES
 
+FLOATS = ("f64", "f32", "f16", "bf16")  # what `encode` and `decode` know
 POISON = 0xFF  # a NaN in every float format of at least 16 bits
 NEVER = -1
 
@@ -44,14 +45,12 @@ class Buffer:
         self.stamp = np.full(shape[0] * self.row_bytes, NEVER, np.int32)
 
     def rectangle(self, offsets: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Any, Any]:
-        """Views (data, stamp) of a region of a rectangle of elements."""
-        row, col = offsets[0], offsets[1] * DTYPES[self.dtype].nbytes
-        window = (
-            slice(row, row + sizes[0]),
-            slice(col, col + sizes[1] * DTYPES[self.dtype].nbytes),
-        )
-        shape = (self.shape[0], self.row_bytes)
-        return self.data.reshape(shape)[window], self.stamp.reshape(shape)[window]
+        """Views (data, stamp) of a region, given in elements; the last dimension of the views counts bytes."""
+        item = DTYPES[self.dtype].nbytes
+        window = [slice(o, o + s) for o, s in zip(offsets, sizes, strict=True)]
+        window[-1] = slice(offsets[-1] * item, (offsets[-1] + sizes[-1]) * item)
+        shape = (*self.shape[:-1], self.shape[-1] * item)
+        return self.data.reshape(shape)[tuple(window)], self.stamp.reshape(shape)[tuple(window)]
 
 
 def blocks(rows: int, row_bytes: int, first: int, step: int, block: int) -> Iterator[list[Any]]:
