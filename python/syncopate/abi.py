@@ -65,8 +65,8 @@ class StateWord(enum.IntEnum):
     ABORTED = 2
     """0, or who gave up waiting: 1 + 2 * CTA, one more in the communication role. It is never taken back."""
     ENGINE_EPOCH = 3
-    """What a copy engine copies to a flag: the epoch; once a call was given up, the one before, which changes nothing
-    for whoever waits for that flag."""
+    """What a copy engine copies to a flag: the epoch; once a call was given up, the one before, which ends nobody's
+    wait of that call or a later one."""
     ENGINE_ONE = 4
     """What a copy engine copies to a binary twin: 1, and 0 once a call was given up. Follows ENGINE_EPOCH."""
     LOST = 5

@@ -18,7 +18,7 @@ from workloads import (
     random_matrix,
 )
 
-from syncopate.abi import Realization
+from syncopate.abi import Realization, StateWord
 from syncopate.errors import DeviceWaitTimeout, SyncopateError
 from syncopate.runtime import LocalGroup, load
 
@@ -188,6 +188,32 @@ def test_missing_rank_is_an_error_and_nothing_hangs(groups, algorithm, realizati
     assert algorithm == "ring" or "rank 2" in str(caught.value)
     with pytest.raises(DeviceWaitTimeout):
         loaded(**passed)
+    loaded._ranks[2] = absent
+    loaded.close()
+
+
+@pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)
+def test_calls_behind_a_fault_leave_peers_alone(groups, algorithm, realization):
+    group = groups(3)
+    work = gather(group, algorithm, realization, ODD, timeout_ns=300_000_000)
+    layout = work.program.signal_layout
+    loaded = load(work.program, group)
+    absent = loaded._ranks.pop(2)
+    passed = {name: tensors[:2] for name, tensors in arguments(work, group, work.random(0)).items()}
+    # Three calls are enqueued before the first one can be given up.
+    for _ in range(3):
+        loaded(**passed)
+    with pytest.raises(DeviceWaitTimeout):
+        loaded.synchronize()
+    torch.cuda.synchronize()
+    for state in loaded._ranks.values():
+        words = state._state.tolist()
+        assert words[StateWord.EPOCH] == 1
+        assert words[StateWord.ABORTED] != 0
+        assert words[StateWord.ENGINE_EPOCH : StateWord.ENGINE_ONE + 1] == [0, 0]
+    flags = absent._memory[: 4 * layout.total].view(torch.int32).tolist()
+    assert max(flags[: layout.ready_twin]) <= 1
+    assert max(flags[layout.done : layout.done_twin]) == 0
     loaded._ranks[2] = absent
     loaded.close()
 

@@ -108,6 +108,7 @@ def build_gemm(
         algorithm=algorithm,
         splits=splits,
         config=config,
+        timeout=20.0,
     )
 
 

@@ -1,12 +1,15 @@
 """The picture of a schedule: well-formed, complete, and of the right data."""
 
+import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from hand_tables import ENGINE, all_gather
 
-from syncopate.show import draw_schedule
+from syncopate.show import describe_schedule, draw_schedule
 from syncopate.show.model import read_lanes
+from syncopate.show.plan_file import schedule_plan
 from syncopate.show.svg import rank_colour
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,3 +51,21 @@ def test_many_ctas_are_drawn_without_labels_and_within_the_card():
     width = float(root.attrib["width"])
     rects = [r for r in root.iter(f"{SVG}rect") if r.attrib.get("x")]
     assert all(float(r.attrib["x"]) + float(r.attrib["width"]) <= width for r in rects)
+
+
+PULL = Path(__file__).parents[2] / "examples" / "plans" / "all_gather_pull.mlir"
+
+
+def test_staging_for_other_ranks_is_told_and_drawn():
+    schedule = schedule_plan(PULL.read_text(), "realization=ldst_colocated algorithm=direct_pull")
+    lanes = read_lanes(schedule)
+    assert [t.staging for t in lanes[0].transfers].count(True) == 1
+    staging = lanes[0].transfers[0]
+    assert (staging.by, staging.src, staging.dst) == (0, 0, 0)
+    said = describe_schedule(schedule)
+    assert re.search(
+        r"  stages its input a\[0:\d+, 0:\d+\] for rank 1.* by ldst_colocated, after", said
+    )
+    picture = draw_schedule(schedule)
+    assert re.search(r"stages its input a\[0:\d+, 0:\d+\] for other ranks", picture)
+    assert "raises ready[0] of rank 1" in picture

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from syncopate.abi import Realization
+from syncopate.abi import STAGING, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec, Region
@@ -18,10 +18,15 @@ Row = dict[str, int]
 class Transfer:
     """One command: a region that `by` copies from rank `src` to rank `dst`.
 
+    A rank whose input others get first stages it: it copies its own input, from where the caller keeps it, to the
+    region of its own buffer that others read.
+
     Attributes:
       origin: the rank whose input the region is, which a ring forwards.
       signals: the flags, as (rank, index), that say that it has arrived.
+      raises: the same by name: what the flag is called, and whose it is.
       waits: names of the flags of `by` that it waits for.
+      staging: whether the command stages the rank's own input.
     """
 
     by: int
@@ -31,7 +36,9 @@ class Transfer:
     region: str
     realization: str
     signals: tuple[tuple[int, int], ...]
+    raises: tuple[tuple[str, int], ...]
     waits: tuple[str, ...]
+    staging: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Lane:
-    """One rank: its tiles in order and the transfers that it carries out."""
+    """One rank: its tiles in order and the commands that it carries out."""
 
     rank: int
     tiles: tuple[Tile, ...]
@@ -75,10 +82,12 @@ def _region(buffer: BufferSpec, row: Row) -> tuple[str, int]:
 def _holders(
     buffer: BufferSpec, offsets: tuple[int, int], sizes: tuple[int, int]
 ) -> tuple[int, ...]:
-    """The ranks whose input overlaps a region."""
+    """The ranks whose input overlaps a region; of a buffer that is no matrix only the first dimension counts."""
+    dims = 2 if len(buffer.shape) == 2 else 1
 
     def overlaps(region: Region) -> bool:
-        spans = zip(offsets, sizes, region.offsets, region.sizes, strict=True)
+        bounds = (offsets, sizes, region.offsets, region.sizes)
+        spans = zip(*(bound[:dims] for bound in bounds), strict=True)
         return all(a < c + d and c < a + b for a, b, c, d in spans)
 
     return tuple(r for r, regions in enumerate(buffer.inputs) if any(map(overlaps, regions)))
@@ -115,8 +124,6 @@ def read_lanes(program: Any) -> list[Lane]:
     for rank, table in enumerate(tables):
         carried.append([])
         for row in table["commands"]:
-            if row["transfer"] < 0:
-                continue  # staging of the rank's own input
             region, origin = _region(program.buffers[row["dst_buffer"]], row)
             signals = table["signals"][row["signal_begin"] : row["signal_end"]]
             waits = table["waits"][row["wait_begin"] : row["wait_end"]]
@@ -128,7 +135,9 @@ def read_lanes(program: Any) -> list[Lane]:
                 region,
                 Realization(row["realization"]).name.lower(),
                 tuple((s["rank"], s["signal"]) for s in signals),
+                tuple((signal_name(program, s["signal"]), s["rank"]) for s in signals),
                 tuple(signal_name(program, w["signal"]) for w in waits),
+                row["transfer"] == STAGING,
             )
             carried[-1].append(transfer)
             for key in transfer.signals:
@@ -142,7 +151,7 @@ def read_lanes(program: Any) -> list[Lane]:
             coords = (row["c0"], row["c1"], row["c2"])
             transfers = tuple(dict.fromkeys(found))
             if height is not None:
-                first_row, columns = coords[0] * height, gathered.shape[1]
+                first_row, columns = coords[0] * height, gathered.shape[-1]
                 origins = _holders(gathered, (first_row, 0), (height, columns))
             elif transfers:
                 origins = tuple(dict.fromkeys(t.origin for t in transfers))

@@ -69,7 +69,7 @@ def _card(d: Drawing, lane: Lane, ctas: int, top: float) -> float:
     d.text(
         _LEFT + _PAD + 70,
         top + 30,
-        f"{len(lane.tiles)} tiles on {ctas} CTAs, copies: {len(lane.transfers)}",
+        f"{len(lane.tiles)} tiles on {ctas} CTAs, copies: {sum(not t.staging for t in lane.transfers)}",
         fill=FAINT,
     )
     _commands(d, lane, top + 64)
@@ -108,9 +108,10 @@ def _commands(d: Drawing, lane: Lane, y: float) -> None:
         push = t.by == t.src
         d.rect(x, top - 12, 5, 27, rank_colour(t.origin), radius=2)
         arrow = f"→ rank {t.dst}" if push else f"← rank {t.src}"
-        d.text(x + 13, top, f"{t.region}  {arrow}")
+        staged = f"stages its input {t.region} for other ranks"
+        d.text(x + 13, top, staged if t.staging else f"{t.region}  {arrow}")
         after = f"after {', '.join(t.waits)}, " if t.waits else ""
-        raises = ", ".join(f"s{s} of rank {r}" for r, s in t.signals)
+        raises = ", ".join(f"{s} of rank {r}" for s, r in t.raises)
         d.text(
             x + 13, top + 14, f"{t.realization}, {after}raises {raises or 'nothing'}",
             size=10.5, fill=FAINT,

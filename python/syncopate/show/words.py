@@ -58,9 +58,13 @@ def _lane(lane: Lane, ctas: int) -> list[str]:
     share = 100 * ahead // max(total, 1)
     lines = [f"rank {lane.rank}: {total} tiles, {ahead} of them ({share} %) before the first wait"]
     for t in lane.transfers:
+        after = f", after {' and '.join(t.waits)}" if t.waits else ""
+        if t.staging:
+            readers = " and ".join(f"rank {rank}" for rank, _ in t.signals) or "other ranks"
+            lines.append(f"  stages its input {t.region} for {readers} by {t.realization}{after}")
+            continue
         arrow = f"to rank {t.dst}" if t.by == t.src else f"from rank {t.src}"
         verb = "puts" if t.by == t.src else "gets"
-        after = f", after {' and '.join(t.waits)}" if t.waits else ""
         lines.append(f"  {verb} {t.region} {arrow} by {t.realization}{after}")
     for transfer, position in sorted(first.items(), key=lambda item: item[1]):
         coords = ", ".join(map(str, lane.tiles[position].coords))
