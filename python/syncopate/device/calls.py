@@ -30,10 +30,10 @@ __all__ = ["close_call", "open_call"]
 def open_call(ctx):
     """Raises the opening signals, from CTA 0, unless an earlier call was given up."""
     begin, end = unpack_range(tl.load(ctx + OPEN))
-    begin = tl.where(tl.program_id(0) == 0, begin, end)
-    # Most CTAs, and most programs, have nothing to raise and should not ask.
-    if begin < end and aborted(ctx) == 0:
-        raise_signals(ctx, begin, end)
+    # Two branches, since Triton evaluates both sides of an `and`, and most CTAs and programs have nothing to raise.
+    if (tl.program_id(0) == 0) & (begin < end):  # noqa: SIM102
+        if aborted(ctx) == 0:
+            raise_signals(ctx, begin, end)
 
 
 @triton.jit
