@@ -71,12 +71,9 @@ RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
                  ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes) {
   SmallVector<int64_t> srcStrides = getByteStrides(src);
   SmallVector<int64_t> dstStrides = getByteStrides(dst);
-  size_t dim = sizes.size() - 1;
+  size_t dim = sizes.size() - getNumRowDims(src, dst, sizes);
   RowPlan plan;
-  plan.rowBytes = sizes[dim] * src.getElementBytes();
-  while (dim > 0 && sizes[dim] == src.getShape()[dim] &&
-         sizes[dim] == dst.getShape()[dim])
-    plan.rowBytes *= sizes[--dim];
+  plan.rowBytes = src.getRegionBytes(sizes.drop_front(dim));
   Rows from{0, plan.rowBytes}, to{0, plan.rowBytes};
   for (size_t i = 0; i < sizes.size(); ++i) {
     from.offset += srcOffsets[i] * srcStrides[i];
@@ -149,9 +146,8 @@ private:
   std::set<int64_t> findGuards(unsigned id) {
     Place place = graph.getDstPlace(id);
     std::set<int64_t> ranks{place.first};
-    graph.getReaders(place).forEachOverlap(
-        graph.getDstBox(id),
-        [&](unsigned reader) { ranks.insert(graph.getQueue(reader).first); });
+    graph.getReadingRanks(place).forEachOverlap(
+        graph.getDstBox(id), [&](unsigned reader) { ranks.insert(reader); });
     for (unsigned next : graph.getSuccessors(id))
       if (isEngine(graph.getQueue(next).second))
         ranks.insert(graph.getQueue(next).first);
@@ -160,16 +156,31 @@ private:
   }
 
   bool readsInput(unsigned id) {
-    Box region = graph.getSrcBox(id);
-    return llvm::any_of(
-        graph.getInputs(graph.getSrcPlace(id)),
-        [&](const Box &input) { return input.intersects(region); });
+    return graph.getInputIndex(graph.getSrcPlace(id))
+        .overlaps(graph.getSrcBox(id));
   }
 
   PlanGraph &graph;
   std::map<Queue, std::set<int64_t>> guards, needsReady;
   std::map<unsigned, SmallVector<int64_t>> firstGuard, firstReady;
 };
+
+/// The waits that tiles name, as `chunk-place-waits` left them: what stands
+/// behind those belongs to tables built before. Nothing if there are none yet.
+std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
+  if (!schedule.getWaits() || !schedule.getTiles())
+    return std::nullopt;
+  ArrayRef<int64_t> values = schedule.getWaits()->getValues();
+  int64_t column = schedule.getTiles()->getColumn("wait_end"), end = 0;
+  if (column < 0)
+    return std::nullopt;
+  for (int64_t row = 0; row < schedule.getTiles()->getNumRows(); ++row)
+    end = std::max(end, schedule.getTiles()->getRow(row)[column]);
+  if (schedule.getWaits()->getColumns().size() != 2 ||
+      end > schedule.getWaits()->getNumRows())
+    return std::nullopt;
+  return values.take_front(2 * end);
+}
 
 /// Writes the tables of one rank.
 class TableWriter {
@@ -179,7 +190,7 @@ public:
       : graph(graph), protocol(protocol), schedule(schedule), pause(pause),
         layout{static_cast<int64_t>(graph.size()),
                graph.getPlan().getNumRanks()},
-        rank(schedule.getRank()), waits(schedule.getWaits()->getValues()) {}
+        rank(schedule.getRank()), waits(*getTileWaits(schedule)) {}
 
   void write() {
     writeStaging();
@@ -398,19 +409,14 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         return signalPassFailure();
       }
     PlanGraph graph(plan);
-    for (auto transfer : graph.getTransfers())
-      if (!transfer.getRealization() || !transfer.getSignal()) {
-        transfer.emitOpError("has no realization or no signal; run "
-                             "chunk-assign-realization and "
-                             "chunk-allocate-signals first");
-        return signalPassFailure();
-      }
+    if (failed(graph.requireSignals()))
+      return signalPassFailure();
     Protocol protocol(graph);
     int64_t rest = pause;
     if (rest < 0)
-      rest = plan.getStrategy() ? plan.getStrategy()->getPause() : 0;
+      rest = plan.getStrategyOrDefault().getPause();
     for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
-      if (!schedule.getWaits()) {
+      if (!getTileWaits(schedule)) {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }

@@ -128,6 +128,26 @@ bool BoxIndex::overlaps(const Box &region) {
   return found;
 }
 
+BoxIndex
+BoxIndex::renumber(llvm::function_ref<unsigned(unsigned)> getNumber) const {
+  auto getKey = [](const Entry &entry) {
+    return std::tie(entry.region.offsets, entry.region.sizes, entry.id);
+  };
+  BoxIndex result;
+  result.entries = entries;
+  for (Entry &entry : result.entries)
+    entry.id = getNumber(entry.id);
+  llvm::sort(result.entries, [&](const Entry &a, const Entry &b) {
+    return getKey(a) < getKey(b);
+  });
+  result.entries.erase(std::unique(result.entries.begin(), result.entries.end(),
+                                   [&](const Entry &a, const Entry &b) {
+                                     return getKey(a) == getKey(b);
+                                   }),
+                       result.entries.end());
+  return result;
+}
+
 void BoxMap::insert(Box region, unsigned id) {
   int64_t begin = region.offsets[dim];
   levels[getLevel(region.sizes[dim])].emplace(begin,

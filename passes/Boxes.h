@@ -50,6 +50,9 @@ public:
                       llvm::function_ref<void(unsigned)> visit);
   /// True if some region meets `region`.
   bool overlaps(const Box &region);
+  /// The same regions under other numbers, those of one region and one number
+  /// taken together.
+  BoxIndex renumber(llvm::function_ref<unsigned(unsigned)> getNumber) const;
   bool empty() const { return entries.empty(); }
   /// The dimension that tells the regions apart best.
   unsigned getDim();

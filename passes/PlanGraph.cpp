@@ -180,6 +180,14 @@ void PlanGraph::reduce() {
   }
 }
 
+BoxIndex &PlanGraph::getReadingRanks(Place place) {
+  auto [it, isNew] = readingRanks.try_emplace(key(place));
+  if (isNew)
+    it->second = getReaders(place).renumber(
+        [&](unsigned id) { return transfers[id].getExecutor(); });
+  return it->second;
+}
+
 Box PlanGraph::getSrcBox(unsigned id) {
   return {transfers[id].getSrcOffsets(), transfers[id].getSizes()};
 }

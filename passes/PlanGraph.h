@@ -65,6 +65,9 @@ public:
   BoxIndex &getInputIndex(Place place) { return inputIndices[key(place)]; }
   BoxIndex &getWriters(Place place) { return writers[key(place)]; }
   BoxIndex &getReaders(Place place) { return readers[key(place)]; }
+  /// An index of the ranks that carry out transfers that read a place, by what
+  /// they read.
+  BoxIndex &getReadingRanks(Place place);
 
   /// The index of a buffer in the plan.
   int64_t getBufferIndex(mlir::Value buffer) { return bufferIndex[buffer]; }
@@ -97,7 +100,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> bufferIndex;
   std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<Box>> inputs;
   std::map<std::pair<int64_t, int64_t>, BoxIndex> inputIndices, writers,
-      readers;
+      readers, readingRanks;
 
   /// The node of each token; the transfer of each node, or -1; the node of each
   /// transfer; and the predecessors of all nodes, one after another.

@@ -4,7 +4,7 @@
 // RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring_push realization=copy_engine" | FileCheck %s --check-prefix=RING
 // RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring_pull realization=ldst_colocated" | FileCheck %s --check-prefix=RINGPULL
 // RUN: not syncopate-opt %s --chunk-build-tables 2>&1 | FileCheck %s --check-prefix=EARLY
-// EARLY: has no realization or no signal; run chunk-assign-realization and chunk-allocate-signals first
+// EARLY: has no realization; run chunk-assign-realization first
 
 // Flags: six transfers 0-5, their twins 6-11, ready 12-14, twins 15-17, done 18-20, twins 21-23, engine_done 24.
 chunk.plan @gather mesh [3] {

@@ -14,6 +14,53 @@ chunk.plan @sound mesh [3] {
 }
 
 // -----
+// A slot may be used again by who comes after its readers, here by way of a
+// transfer between other ranks, and what is written in parts may be read as a
+// whole.
+!buf = !chunk.buffer<8xf32>
+chunk.plan @slot mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  %s = chunk.buffer "s" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  %t0 = chunk.put %a[0] to %s[0] sizes [2] from 0 to 1 : !buf to !buf
+  %t1 = chunk.put %a[2] to %s[2] sizes [2] from 0 to 1 : !buf to !buf
+  %j0 = chunk.join %t1, %t0
+  %u0 = chunk.put %s[0] to %a[0] sizes [4] from 1 to 1 after(%j0) : !buf to !buf
+  %u1 = chunk.get %s[1] to %a[4] sizes [2] from 1 to 0 after(%j0) : !buf to !buf
+  %v = chunk.put %a[0] to %a[6] sizes [1] from 0 to 0 after(%u0, %u1) : !buf to !buf
+  %t2 = chunk.put %a[0] to %s[1] sizes [2] from 0 to 1 after(%v) : !buf to !buf
+  %t3 = chunk.put %a[0] to %s[1] sizes [1] from 0 to 1 after(%t2) : !buf to !buf
+}
+
+// -----
+// Overwriting only a part of what is being read is enough.
+!buf = !chunk.buffer<8xf32>
+chunk.plan @overwrite_part mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  %s = chunk.buffer "s" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  %t0 = chunk.put %a[0] to %s[0] sizes [4] from 0 to 1 : !buf to !buf
+  // expected-error @+1 {{reads a chunk of rank 1 while another transfer writes it: neither comes after the other}}
+  %t1 = chunk.put %s[0] to %a[0] sizes [4] from 1 to 1 after(%t0) : !buf to !buf
+  // expected-note @+1 {{the other transfer}}
+  %t2 = chunk.put %a[0] to %s[2] sizes [1] from 0 to 1 after(%t0) : !buf to !buf
+}
+
+// -----
+// What is written there now counts, not what was there before.
+!buf = !chunk.buffer<8xf32>
+chunk.plan @overwritten_before mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  %s = chunk.buffer "s" : !buf
+  chunk.input %a[0] sizes [4] on 0 : !buf
+  %t0 = chunk.put %a[0] to %s[0] sizes [4] from 0 to 1 : !buf to !buf
+  // expected-note @+1 {{the other transfer}}
+  %t1 = chunk.put %a[0] to %s[1] sizes [1] from 0 to 1 after(%t0) : !buf to !buf
+  // expected-error @+1 {{reads a chunk of rank 1 while another transfer writes it: neither comes after the other}}
+  %t2 = chunk.put %s[0] to %a[0] sizes [4] from 1 to 1 after(%t0) : !buf to !buf
+}
+
+// -----
 !buf = !chunk.buffer<8xf32>
 chunk.plan @no_source mesh [2] {
   %a = chunk.buffer "a" : !buf
