@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from syncopate.abi import Realization
 from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
-ENGINE, LDST = 0, 4
+ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",

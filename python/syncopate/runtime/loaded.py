@@ -214,7 +214,7 @@ class LoadedProgram:
 
     def faulted(self) -> bool:
         """Whether a device wait of a local rank reached its time limit. Reads host memory only."""
-        return any(state.fault_record() is not None for state in self._ranks.values())
+        return any(state.fault_record() is not None for state in tuple(self._ranks.values()))
 
     def check(self) -> None:
         """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far.
@@ -260,7 +260,8 @@ class LoadedProgram:
         with self._rescue_lock, torch.cuda.device(self._device):
             if self._freed:
                 return None
-            delays = [state.rescue(self._rescue_stream) for state in self._ranks.values()]
+            states = tuple(self._ranks.values())
+            delays = [state.rescue(self._rescue_stream) for state in states]
         return min((delay for delay in delays if delay is not None), default=None)
 
     def close(self) -> None:

@@ -121,7 +121,7 @@ class Watchdog:
         for program in programs:
             try:
                 delay = program.rescue()
-            except SyncopateError:
+            except Exception:
                 # The thread goes on for the other programs; the next call of this one raises as well.
                 logging.getLogger(__name__).exception(
                     "streams are stuck after a device wait timed out"
