@@ -31,14 +31,19 @@ if TYPE_CHECKING:
         Strategy,
         Target,
         Tensor,
-        compile,
     )
-    from syncopate.plan import Plan
+    from syncopate.compiler import (
+        compile as compile,
+    )
+    from syncopate.plan import Buffer, Chunk, Plan, Token
 
 __version__ = "0.1.0"
 
+# All but `compile`, which would hide the built-in function behind an import of everything.
 __all__ = [
     "BudgetError",
+    "Buffer",
+    "Chunk",
     "Descriptor",
     "DeviceWaitTimeout",
     "Footprint",
@@ -51,15 +56,35 @@ __all__ = [
     "SyncopateError",
     "Target",
     "Tensor",
-    "compile",
+    "Token",
 ]
+
+# Loaded when first used: the compiler brings in Triton, plans bring in MLIR.
+_HOMES = {
+    **dict.fromkeys(("Buffer", "Chunk", "Plan", "Token"), "plan"),
+    **dict.fromkeys(
+        (
+            "Descriptor",
+            "Footprint",
+            "Pointer",
+            "Program",
+            "Strategy",
+            "Target",
+            "Tensor",
+            "compile",
+        ),
+        "compiler",
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded when first used: the compiler brings in Triton, plans bring in MLIR.
     import importlib
 
-    if name in __all__:
-        home = "plan" if name == "Plan" else "compiler"
-        return getattr(importlib.import_module(f"syncopate.{home}"), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"syncopate.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'syncopate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__version__", "compile"})

@@ -184,6 +184,16 @@ def test_accumulators_that_do_not_fit_name_registers():
         ({"timeout": -1}, "timeout: expects seconds"),
         ({"bind": {"nothing": 1}}, "'nothing' is no parameter of kernel gemm"),
         ({"bind": {}}, "parameter 'a_desc' of kernel gemm is not bound"),
+        ({"bind": []}, "bind: expects a mapping"),
+        ({"strategy": "ring_push"}, "strategy: expects a syncopate.Strategy, but got str"),
+        ({"target": 90}, "target: expects a name such as sm_90"),
+        ({"tiles": 4}, "tiles: expects a sequence of integers"),
+        ({"ctas": "8"}, "ctas: expects an integer"),
+        ({"options": {"num_warp": 4}}, "options: Triton has no option 'num_warp'"),
+        ({"options": {"num_warps": 3}}, "options: num_warps expects a power of two"),
+        ({"options": {"num_warps": "4"}}, "options: num_warps expects an integer"),
+        ({"options": {"num_ctas": 2}}, "options: num_ctas expects 1"),
+        ({"target": "sm_80"}, "target: sm_80 has no TMA"),
     ],
 )
 def test_wrong_arguments_are_named(change, message):
@@ -213,6 +223,61 @@ def test_strategy_checks_its_choices(choice):
     (name,) = choice
     with pytest.raises(syncopate.SyncopateError, match=f"{name}: expects"):
         syncopate.Strategy(**choice)
+
+
+def pointer_program(target: str, realization: str) -> Any:
+    plan, a = all_gather(2, (512, 256))
+    return syncopate.compile(
+        gemm_pointers,
+        plan,
+        **bind_gemm_pointers(a, 128, GemmConfig(block_n=64, num_warps=4, num_ctas=8)),
+        strategy=syncopate.Strategy(realization=realization),
+        target=target,
+    )
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_89"])
+def test_older_targets_have_the_engine_only(target):
+    assert pointer_program(target, "copy_engine").image.cubin
+    with pytest.raises(syncopate.SyncopateError, match="ldst_colocated needs; use copy_engine"):
+        pointer_program(target, "ldst_colocated")
+
+
+def test_newer_targets_compile():
+    for realization in ("copy_engine", "ldst_colocated"):
+        assert pointer_program("sm_100", realization).image.cubin
+        assert build(
+            target="sm_100", strategy=syncopate.Strategy(realization=realization)
+        ).image.cubin
+
+
+def test_rows_that_tma_cannot_address_are_named():
+    plan, a = all_gather(2, (512, 250))
+    with pytest.raises(
+        syncopate.SyncopateError, match=r"'a_desc'.*multiple of 16 bytes.*strides \[250, 1\]"
+    ):
+        syncopate.compile(gemm, plan, **bind_gemm(a, 256, SMALL))
+
+
+def test_names_of_tensors_are_told_apart():
+    plan, a = all_gather(2, (512, 256))
+    arguments = bind_gemm(a, 256, SMALL)
+    for name, message in (
+        ("a", "has the name of a buffer"),
+        ("c", "different tensors of the name"),
+    ):
+        other = syncopate.Tensor(name, (256, 256), "bf16")
+        bind = {**arguments["bind"], "b_desc": syncopate.Descriptor(other, (64, 64))}
+        with pytest.raises(syncopate.SyncopateError, match=message):
+            syncopate.compile(gemm, plan, **{**arguments, "bind": bind})
+
+
+def test_errors_of_the_binding_point_at_the_call():
+    plan, a = all_gather(2, (512, 256))
+    with pytest.raises(syncopate.PlanError, match=r"test_compile\.py:\d+: .*grid sizes") as caught:
+        syncopate.compile(gemm, plan, **{**bind_gemm(a, 256, SMALL), "tiles": (4, 0)})
+    line = int(str(caught.value).split(".py:")[1].split(":")[0])
+    assert line == caught.traceback[0].lineno + 1
 
 
 def test_buffer_of_another_plan_is_refused():

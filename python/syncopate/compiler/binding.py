@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,12 @@ class Footprint:
     offsets: Callable[..., Sequence[Any]]
     sizes: tuple[int, ...]
     access: str = "read"
+
+    def __post_init__(self) -> None:
+        if self.access not in ("read", "write"):
+            raise SyncopateError(
+                f"footprint of {self.argument!r}: access expects read or write, but got {self.access!r}"
+            )
 
 
 Bound = Descriptor | Pointer | int | float | bool
@@ -158,7 +165,21 @@ def _memory_type(name: str, value: Descriptor | Pointer) -> str:
             f"bind: parameter {name!r}: expects a block of {len(value.source.shape)} dimensions, "
             f"as {value.source.name} has, but got {list(value.block)}"
         )
+    _check_rows(name, value.source)
     return f"tensordesc<{element}[{','.join(map(str, value.block))}]>"
+
+
+def _check_rows(name: str, source: Buffer | Tensor) -> None:
+    """TMA takes rows of adjacent elements that are a multiple of 16 bytes apart."""
+    strides = source.strides if isinstance(source, Tensor) and source.strides else None
+    if strides is None:
+        strides = tuple(math.prod(source.shape[dim + 1 :]) for dim in range(len(source.shape)))
+    item = DTYPES[source.dtype].nbytes
+    if strides[-1] != 1 or any(stride * item % 16 for stride in strides[:-1]):
+        raise SyncopateError(
+            f"bind: parameter {name!r}: TMA needs adjacent elements in rows that are a multiple of 16 bytes apart, but "
+            f"{source.name} has strides {list(strides)} of {item} bytes; pad its rows, or use a kernel on pointers"
+        )
 
 
 def _memory_param(name: str, value: Descriptor | Pointer) -> Param:

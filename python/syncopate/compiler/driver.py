@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import functools
-import json
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-import syncopate
 from syncopate import bridge, device
+from syncopate.compiler.arguments import (
+    check_binding,
+    check_numbers,
+    check_options,
+    check_roles,
+    check_types,
+)
 from syncopate.compiler.binding import Binding, Footprint, bind_parameters
 from syncopate.compiler.budgets import check_budgets
-from syncopate.compiler.cache import Cache, hash_of
+from syncopate.compiler.image import capture, compile_image
 from syncopate.compiler.module import KernelBinding, assemble, find_plan, take_kernel, to_text
 from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
-from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
@@ -32,15 +33,10 @@ from syncopate.runtime.interface import (
     DEFAULT_TIMEOUT_NS,
     INPUT_DESCRIPTOR,
     INPUT_POINTER,
-    DescriptorLayout,
-    KernelImage,
     Table,
 )
 
 __all__ = ["compile"]
-
-_kernels = Cache("kernels")
-_images = Cache("images")
 
 
 def compile(
@@ -65,8 +61,8 @@ def compile(
             compile-time parameter.
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
-        ctas: CTAs of a launch, over which the kernel distributes the tiles; as many as the target has streaming
-            multiprocessors if it is left out.
+        ctas: CTAs of a launch, over which the kernel distributes the tiles: by how much its loop over tiles steps. As
+            many as the target has streaming multiprocessors if it is left out.
         strategy: The choices that the plan leaves open.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, for arguments for which it cannot be inferred.
@@ -82,29 +78,26 @@ def compile(
         BudgetError: The fused kernel does not fit on the target.
     """
     target = Target.parse(target)
-    strategy = strategy or Strategy()
+    strategy = Strategy() if strategy is None else strategy
     ctas = target.num_sms if ctas is None else ctas
-    if not isinstance(kernel, JITFunction):
-        raise SyncopateError(
-            f"kernel: expects a @triton.jit function, but got {type(kernel).__name__}"
-        )
-    if timeout < 0:
-        raise SyncopateError(f"timeout: expects seconds, 0 for no limit, but got {timeout}")
+    gpu = GPUTarget("cuda", target.capability, 32)
+    check_types(kernel, plan, bind, strategy)
+    check_numbers(tiles, ctas, timeout)
+    check_options(options or {}, gpu)
     binding = bind_parameters(kernel, bind)
-    for name, buffer in binding.buffers.items():
-        if plan.buffers.get(buffer.name) is not buffer:
-            raise SyncopateError(
-                f"bind: parameter {name!r} is bound to buffer {buffer.name!r} of another plan"
-            )
+    check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding)
-    spec = _make_spec(kernel, name, binding, companion, target, options or {})
-    captured = _capture(kernel, spec)
-    kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints))
+    spec = _make_spec(kernel, name, binding, companion, gpu, options or {})
+    captured = capture(kernel, spec)
+    caller = sys._getframe(1)
+    place = (caller.f_code.co_filename, caller.f_lineno)
+    kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)
 
     scheduled = assemble(plan, kernel_op, strategy, ttir=captured.ttir)
     run_pipeline(scheduled, "syncopate-plan-pipeline")
     tables = read_schedule(find_plan(scheduled)).tables
+    check_roles(tables, target)
     num_warps = int(spec.options.get("num_warps", 4))
     module = assemble(
         plan,
@@ -120,7 +113,7 @@ def compile(
     run_pipeline(module, "syncopate-pipeline")
     stages["lowered"] = to_text(module)
     stages["fused"] = take_kernel(module)
-    image, texts = _compile_image(spec, stages["fused"])
+    image, texts = compile_image(spec, stages["fused"])
     check_budgets(image, target, stages=spec.options.get("num_stages"))
     lowered = find_plan(module)
     schedule = read_schedule(lowered)
@@ -154,7 +147,7 @@ def _make_spec(
     name: str,
     binding: Binding,
     companion: Mapping[str, str],
-    target: Target,
+    gpu: GPUTarget,
     options: Mapping[str, Any],
 ) -> bridge.KernelSpec:
     extra = {INPUT_POINTER: "*i64", **companion}
@@ -165,7 +158,7 @@ def _make_spec(
         signature,
         binding.constexprs,
         bridge.divisible(list(signature), integers),
-        GPUTarget("cuda", target.capability, 32),
+        gpu,
         dict(options),
     )
 
@@ -187,63 +180,3 @@ def _localized_buffer(
             (name,) = companion
             return binding.buffers[name.removeprefix(INPUT_DESCRIPTOR)].name
     return None
-
-
-def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
-    return (
-        triton.__version__,
-        sorted(spec.signature.items()),
-        sorted((name, repr(value)) for name, value in spec.constexprs.items()),
-        sorted(spec.attrs.items()),
-        spec.target,
-        sorted(spec.pinned_options().items()),
-    )
-
-
-@functools.cache
-def _compiler_hash() -> str:
-    """What the compiler itself is: its version and its native library."""
-    package = Path(syncopate.__file__).parent
-    libraries = sorted((package / "mlir" / "_mlir_libs").glob("*.so*"))
-    return hash_of(syncopate.__version__, *(path.read_bytes() for path in libraries))
-
-
-def _capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Captured:
-    """The local kernel at both levels, from the cache if it was seen before."""
-    key = hash_of("kernel", _compiler_hash(), kernel.cache_key, *_key_of(spec))
-    entry = _kernels.find(key)
-    if entry is not None:
-        return bridge.Captured(entry["ttir.mlir"].decode(), entry["ttgir.mlir"].decode())
-    captured = bridge.capture_ttgir(spec)
-    _kernels.store(
-        key, {"ttir.mlir": captured.ttir.encode(), "ttgir.mlir": captured.ttgir.encode()}
-    )
-    return captured
-
-
-def _compile_image(spec: bridge.KernelSpec, fused: str) -> tuple[KernelImage, dict[str, str]]:
-    """The fused kernel's machine code, and its IR on the way there; from the cache if it was compiled before."""
-    key = hash_of("image", _compiler_hash(), fused, *_key_of(spec))
-    entry = _images.find(key)
-    if entry is None:
-        compiled = bridge.compile_with(spec, lambda _ttir, _ttgir: fused, key)
-        arguments = list(spec.signature.items())
-        image = KernelImage.from_triton(compiled, arguments)
-        meta = asdict(image)
-        del meta["cubin"]
-        entry = {
-            "image.json": json.dumps(meta).encode(),
-            "kernel.cubin": image.cubin,
-            "kernel.ttgir": compiled.asm["ttgir"].encode(),
-            "kernel.ptx": compiled.asm["ptx"].encode(),
-        }
-        _images.store(key, entry)
-    meta = json.loads(entry["image.json"])
-    meta["arguments"] = tuple((name, kind) for name, kind in meta["arguments"])
-    meta["descriptors"] = tuple(
-        DescriptorLayout(**{**layout, "block_size": tuple(layout["block_size"])})
-        for layout in meta["descriptors"]
-    )
-    image = KernelImage(cubin=entry["kernel.cubin"], **meta)
-    texts = {"ttgir": entry["kernel.ttgir"].decode(), "ptx": entry["kernel.ptx"].decode()}
-    return image, texts

@@ -26,6 +26,7 @@ class KernelBinding:
         ctas: Number of persistent CTAs.
         buffers: Plan buffers by the parameter that they are bound to.
         footprints: Footprints that are not to be inferred.
+        place: File and line where the kernel was bound.
     """
 
     name: str
@@ -33,6 +34,7 @@ class KernelBinding:
     ctas: int
     buffers: Mapping[str, Buffer]
     footprints: tuple[Footprint, ...]
+    place: tuple[str, int]
 
 
 def assemble(
@@ -62,7 +64,7 @@ def assemble(
     with module.context, ir.Location.unknown():
         plan_op = find_plan(module)
         plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)
-        with translate_errors(), plan_op.location:
+        with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
             module.operation.verify()
         _add_module(module.body, "ttir", ttir)

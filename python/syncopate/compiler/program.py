@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Program"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Program:
     """A fused kernel with the schedule of every rank; the `runtime.interface.Program` that the runtime loads.
 
@@ -78,7 +78,13 @@ class Program:
         return (self.num_ctas, 1, 1)
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank."""
+        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank.
+
+        Raises:
+            SyncopateError: The program has no such rank.
+        """
+        if not 0 <= rank < self.world_size:
+            raise SyncopateError(f"rank: expects one in [0, {self.world_size}), but got {rank}")
         return self.tables[rank]
 
     @cached_property
@@ -104,6 +110,11 @@ class Program:
         from syncopate.show import describe_schedule
 
         return describe_schedule(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Program {self.name}: {self.image.name} for {self.world_size} ranks on {self.target}>"
+        )
 
     def load(self, group: Group | None = None) -> LoadedProgram:
         """Binds the program to memory and streams. Collective over the group.

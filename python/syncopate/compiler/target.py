@@ -43,23 +43,29 @@ class Target:
 
     @staticmethod
     def parse(target: Target | str) -> Target:
-        """Takes a target, or a name such as "sm_90".
+        """Takes a target, or a name such as "sm_90"; a name says nothing of the number of multiprocessors.
 
         Raises:
             SyncopateError: The name is none of a target.
         """
         if isinstance(target, Target):
             return target
-        match = re.fullmatch(r"sm_(\d+)a?", target)
+        match = re.fullmatch(r"sm_(\d+)a?", target) if isinstance(target, str) else None
         if match is None:
             raise SyncopateError(f"target: expects a name such as sm_90, but got {target!r}")
         return Target(int(match[1]))
 
     @staticmethod
     def current() -> Target:
-        """The current CUDA device, which torch has to see."""
+        """The current CUDA device.
+
+        Raises:
+            SyncopateError: torch sees none.
+        """
         import torch
 
+        if not torch.cuda.is_available():
+            raise SyncopateError("torch sees no CUDA device; name a target, such as sm_90")
         properties = torch.cuda.get_device_properties()
         return Target(properties.major * 10 + properties.minor, properties.multi_processor_count)
 

@@ -49,7 +49,8 @@ def library(
 
 @functools.cache
 def _source_hash() -> str:
-    digest = hashlib.sha256()
+    # Locations in the IR name these files, so where they are is part of what they are.
+    digest = hashlib.sha256(str(Path(__file__).parent).encode())
     for path in (Path(abi.__file__), *sorted(Path(__file__).parent.glob("*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -1,0 +1,112 @@
+"""Checks of the arguments of `compile`, before anything is compiled."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import make_backend
+from triton.runtime.jit import JITFunction
+
+from syncopate.abi import Realization
+from syncopate.compiler.binding import Binding
+from syncopate.compiler.strategy import Strategy
+from syncopate.compiler.target import Target
+from syncopate.errors import SyncopateError
+from syncopate.plan import Plan
+from syncopate.runtime.interface import Table, TensorParam
+
+__all__ = ["check_binding", "check_numbers", "check_options", "check_roles", "check_types"]
+
+_HOPPER = 90
+"""First capability with TMA, and with registers that move between the warps of a CTA."""
+
+
+def check_types(kernel: Any, plan: Any, bind: Any, strategy: Any) -> None:
+    """Raises SyncopateError for the first argument of a wrong type."""
+    if not isinstance(kernel, JITFunction):
+        raise SyncopateError(
+            f"kernel: expects a @triton.jit function, but got {type(kernel).__name__}"
+        )
+    for name, value, kind in (("plan", plan, Plan), ("strategy", strategy, Strategy)):
+        if not isinstance(value, kind):
+            raise SyncopateError(
+                f"{name}: expects a syncopate.{kind.__name__}, but got {type(value).__name__}"
+            )
+    if not isinstance(bind, Mapping):
+        raise SyncopateError(
+            f"bind: expects a mapping from the kernel's parameters, but got {type(bind).__name__}"
+        )
+
+
+def check_numbers(tiles: Any, ctas: Any, timeout: Any) -> None:
+    """Raises SyncopateError for a number that is none, or out of its range."""
+    if not isinstance(tiles, Sequence) or not all(isinstance(size, int) for size in tiles):
+        raise SyncopateError(f"tiles: expects a sequence of integers, but got {tiles!r}")
+    if not isinstance(ctas, int):
+        raise SyncopateError(f"ctas: expects an integer, but got {ctas!r}")
+    if not isinstance(timeout, (int, float)) or timeout < 0:
+        raise SyncopateError(f"timeout: expects seconds, 0 for no limit, but got {timeout!r}")
+
+
+def check_options(options: Mapping[str, Any], gpu: GPUTarget) -> None:
+    """Raises SyncopateError for a compile option that Triton would ignore or stumble over."""
+    known = [field.name for field in dataclasses.fields(make_backend(gpu).parse_options({}))]
+    for name, value in options.items():
+        if name not in known:
+            raise SyncopateError(
+                f"options: Triton has no option {name!r}; it has {', '.join(sorted(known))}"
+            )
+        if name in ("num_warps", "num_stages", "num_ctas") and not isinstance(value, int):
+            raise SyncopateError(f"options: {name} expects an integer, but got {value!r}")
+    warps = options.get("num_warps", 4)
+    if warps < 1 or warps & (warps - 1):
+        raise SyncopateError(f"options: num_warps expects a power of two, but got {warps}")
+    if options.get("num_ctas", 1) != 1:
+        raise SyncopateError(
+            f"options: num_ctas expects 1, since kernels in clusters cannot be fused, but got {options['num_ctas']}"
+        )
+
+
+def check_binding(binding: Binding, plan: Plan, target: Target) -> None:
+    """Raises SyncopateError for a binding that does not fit the plan, the target, or itself."""
+    for name, buffer in binding.buffers.items():
+        if plan.buffers.get(buffer.name) is not buffer:
+            raise SyncopateError(
+                f"bind: parameter {name!r} is bound to buffer {buffer.name!r} of another plan"
+            )
+    tensors: dict[str, TensorParam] = {}
+    for param in binding.params:
+        if not isinstance(param, TensorParam):
+            continue
+        if param.tensor in plan.buffers:
+            raise SyncopateError(
+                f"bind: parameter {param.name!r}: tensor {param.tensor!r} has the name of a buffer of the plan; "
+                "rename it, since a call takes both by name"
+            )
+        other = tensors.setdefault(param.tensor, param)
+        if (other.shape, other.dtype, other.strides) != (param.shape, param.dtype, param.strides):
+            raise SyncopateError(
+                f"bind: parameters {other.name!r} and {param.name!r} are bound to different tensors of the name "
+                f"{param.tensor!r}; rename one"
+            )
+    if target.capability < _HOPPER:
+        for name, kind in binding.signature.items():
+            if kind.startswith("tensordesc"):
+                raise SyncopateError(
+                    f"target: {target} has no TMA, which the descriptor that parameter {name!r} is bound to needs; "
+                    "use a kernel on pointers, or sm_90 or later"
+                )
+
+
+def check_roles(tables: Sequence[Mapping[str, Table]], target: Target) -> None:
+    """Raises SyncopateError if the target cannot run a role that the schedule needs."""
+    for rank_tables in tables:
+        used = rank_tables["commands"].column("realization")
+        if target.capability < _HOPPER and bool((used == Realization.LDST_COLOCATED).any()):
+            raise SyncopateError(
+                f"target: {target} cannot move registers between the warps of a CTA, which realization "
+                "ldst_colocated needs; use copy_engine, or sm_90 or later"
+            )

@@ -1,0 +1,84 @@
+"""From Triton's IR to machine code and back, with everything that was done before on disk."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.runtime.jit import JITFunction
+
+import syncopate
+from syncopate import bridge
+from syncopate.compiler.cache import Cache, hash_of
+from syncopate.runtime.interface import DescriptorLayout, KernelImage
+
+__all__ = ["capture", "compile_image"]
+
+_kernels = Cache("kernels")
+_images = Cache("images")
+
+
+def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
+    return (
+        triton.__version__,
+        sorted(spec.signature.items()),
+        sorted((name, repr(value)) for name, value in spec.constexprs.items()),
+        sorted(spec.attrs.items()),
+        spec.target,
+        sorted(spec.pinned_options().items()),
+    )
+
+
+@functools.cache
+def _compiler_hash() -> str:
+    """What the compiler itself is: its version and its native library."""
+    package = Path(syncopate.__file__).parent
+    libraries = sorted((package / "mlir" / "_mlir_libs").glob("*.so*"))
+    return hash_of(syncopate.__version__, *(path.read_bytes() for path in libraries))
+
+
+def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Captured:
+    """The local kernel at both levels, from the cache if it was seen before."""
+    # Locations in the IR name the file, so it is part of the key.
+    home = kernel.fn.__code__.co_filename
+    key = hash_of("kernel", _compiler_hash(), home, kernel.cache_key, *_key_of(spec))
+    entry = _kernels.find(key)
+    if entry is not None:
+        return bridge.Captured(entry["ttir.mlir"].decode(), entry["ttgir.mlir"].decode())
+    captured = bridge.capture_ttgir(spec)
+    _kernels.store(
+        key, {"ttir.mlir": captured.ttir.encode(), "ttgir.mlir": captured.ttgir.encode()}
+    )
+    return captured
+
+
+def compile_image(spec: bridge.KernelSpec, fused: str) -> tuple[KernelImage, dict[str, str]]:
+    """The fused kernel's machine code, and its IR on the way there; from the cache if it was compiled before."""
+    key = hash_of("image", _compiler_hash(), fused, *_key_of(spec))
+    entry = _images.find(key)
+    if entry is None:
+        compiled = bridge.compile_with(spec, lambda _ttir, _ttgir: fused, key)
+        arguments = list(spec.signature.items())
+        image = KernelImage.from_triton(compiled, arguments)
+        meta = asdict(image)
+        del meta["cubin"]
+        entry = {
+            "image.json": json.dumps(meta).encode(),
+            "kernel.cubin": image.cubin,
+            "kernel.ttgir": compiled.asm["ttgir"].encode(),
+            "kernel.ptx": compiled.asm["ptx"].encode(),
+        }
+        _images.store(key, entry)
+    meta = json.loads(entry["image.json"])
+    meta["arguments"] = tuple((name, kind) for name, kind in meta["arguments"])
+    meta["descriptors"] = tuple(
+        DescriptorLayout(**{**layout, "block_size": tuple(layout["block_size"])})
+        for layout in meta["descriptors"]
+    )
+    image = KernelImage(cubin=entry["kernel.cubin"], **meta)
+    texts = {"ttgir": entry["kernel.ttgir"].decode(), "ptx": entry["kernel.ptx"].decode()}
+    return image, texts
