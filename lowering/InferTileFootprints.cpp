@@ -6,12 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -23,67 +25,129 @@ using namespace chunk;
 
 namespace {
 
-/// What is known of one offset: affine in the tile coordinates, or running
-/// with a loop inside the tile, or neither.
+/// What is known of one offset: the sum of the tile coordinates, each times a
+/// factor, and a constant; or that it runs with a loop inside the tile; or
+/// neither.
 struct Offset {
   enum Kind { Affine, Running, Unknown } kind;
-  AffineExpr expr;
+  /// For Affine, the factors, and behind them the constant.
+  SmallVector<int64_t, 4> terms;
   /// For Unknown, the value that was not understood.
   Value culprit;
 
-  static Offset affine(AffineExpr expr) { return {Affine, expr, {}}; }
-  static Offset running() { return {Running, {}, {}}; }
-  static Offset unknown(Value value) { return {Unknown, {}, value}; }
+  bool isConstant() const {
+    return kind == Affine &&
+           llvm::all_of(ArrayRef(terms).drop_back(),
+                        [](int64_t factor) { return factor == 0; });
+  }
+  AffineExpr toExpr(MLIRContext *context) const {
+    AffineExpr expr = getAffineConstantExpr(terms.back(), context);
+    for (size_t i = terms.size() - 1; i-- > 0;)
+      expr = getAffineDimExpr(i, context) * terms[i] + expr;
+    return expr;
+  }
 };
 
-/// True if the value runs with a loop inside the tile. The loop over tiles is
-/// no such loop: it holds the marker.
-bool isLoopCarried(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument)
-    return false;
-  Operation *loop = argument.getOwner()->getParentOp();
-  return isa<scf::ForOp>(loop) && findMarkers(loop, kTileMarker).empty();
-}
+class OffsetEvaluator {
+public:
+  explicit OffsetEvaluator(unsigned coordinates) : coordinates(coordinates) {}
 
-Offset evaluate(Value value) {
-  MLIRContext *context = value.getContext();
-  APInt constant;
-  if (matchPattern(value, m_ConstantInt(&constant)))
-    return Offset::affine(
-        getAffineConstantExpr(constant.getSExtValue(), context));
-  if (isLoopCarried(value))
-    return Offset::running();
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return Offset::unknown(value);
-  if (isMarker(op, kTileMarker)) {
-    // The marker's last result is the ordinal of the tile, no coordinate.
-    unsigned number = cast<OpResult>(value).getResultNumber();
-    if (number + 1 == op->getNumResults())
-      return Offset::unknown(value);
-    return Offset::affine(getAffineDimExpr(number, context));
+  /// Each value is looked at once, however often it is used.
+  Offset evaluate(Value value, unsigned depth = 0) {
+    constexpr unsigned maxDepth = 256;
+    if (auto it = known.find(value); it != known.end())
+      return it->second;
+    Offset offset =
+        depth > maxDepth ? unknown(value) : evaluateNew(value, depth);
+    known[value] = offset;
+    return offset;
   }
-  if (isa<arith::ExtSIOp, arith::TruncIOp, arith::IndexCastOp>(op))
-    return evaluate(op->getOperand(0));
-  if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
-    return Offset::unknown(value);
-  Offset lhs = evaluate(op->getOperand(0));
-  Offset rhs = evaluate(op->getOperand(1));
-  if (lhs.kind == Offset::Unknown)
-    return lhs;
-  if (rhs.kind == Offset::Unknown)
-    return rhs;
-  if (lhs.kind == Offset::Running || rhs.kind == Offset::Running)
-    return Offset::running();
-  if (isa<arith::AddIOp>(op))
-    return Offset::affine(lhs.expr + rhs.expr);
-  if (isa<arith::SubIOp>(op))
-    return Offset::affine(lhs.expr - rhs.expr);
-  AffineExpr product = lhs.expr * rhs.expr;
-  return product.isPureAffine() ? Offset::affine(product)
-                                : Offset::unknown(value);
-}
+
+private:
+  Offset unknown(Value value) { return {Offset::Unknown, {}, value}; }
+  Offset affine() {
+    return {Offset::Affine, SmallVector<int64_t, 4>(coordinates + 1, 0), {}};
+  }
+
+  /// True if the value runs with a loop inside the tile. The loop over tiles is
+  /// no such loop: it holds the marker.
+  static bool isLoopCarried(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument)
+      return false;
+    Operation *loop = argument.getOwner()->getParentOp();
+    return isa<scf::ForOp>(loop) && findMarkers(loop, kTileMarker).empty();
+  }
+
+  Offset evaluateNew(Value value, unsigned depth) {
+    APInt constant;
+    if (matchPattern(value, m_ConstantInt(&constant))) {
+      if (!constant.isSignedIntN(64))
+        return unknown(value);
+      Offset offset = affine();
+      offset.terms.back() = constant.getSExtValue();
+      return offset;
+    }
+    if (isLoopCarried(value))
+      return {Offset::Running, {}, {}};
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return unknown(value);
+    if (isMarker(op, kTileMarker)) {
+      // The marker's last result is the ordinal of the tile, no coordinate.
+      unsigned number = cast<OpResult>(value).getResultNumber();
+      if (number >= coordinates)
+        return unknown(value);
+      Offset offset = affine();
+      offset.terms[number] = 1;
+      return offset;
+    }
+    if (isa<arith::ExtSIOp, arith::IndexCastOp>(op))
+      return evaluate(op->getOperand(0), depth + 1);
+    if (isa<arith::TruncIOp>(op)) {
+      Offset offset = evaluate(op->getOperand(0), depth + 1);
+      // A coordinate fits into any width that a kernel keeps it in.
+      if (offset.kind == Offset::Affine &&
+          llvm::any_of(offset.terms, [&](int64_t term) {
+            return !llvm::isIntN(value.getType().getIntOrFloatBitWidth(), term);
+          }))
+        return unknown(value);
+      return offset;
+    }
+    if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
+      return unknown(value);
+    return combine(op, evaluate(op->getOperand(0), depth + 1),
+                   evaluate(op->getOperand(1), depth + 1));
+  }
+
+  Offset combine(Operation *op, Offset lhs, Offset rhs) {
+    if (lhs.kind == Offset::Unknown)
+      return lhs;
+    if (rhs.kind == Offset::Unknown)
+      return rhs;
+    if (lhs.kind == Offset::Running || rhs.kind == Offset::Running)
+      return {Offset::Running, {}, {}};
+    if (isa<arith::MulIOp>(op)) {
+      if (lhs.isConstant())
+        std::swap(lhs, rhs);
+      if (!rhs.isConstant())
+        return unknown(op->getResult(0));
+    }
+    bool overflow = false;
+    for (auto [a, b] : llvm::zip(lhs.terms, rhs.terms)) {
+      if (isa<arith::AddIOp>(op))
+        overflow |= llvm::AddOverflow(a, b, a) != 0;
+      else if (isa<arith::SubIOp>(op))
+        overflow |= llvm::SubOverflow(a, b, a) != 0;
+      else
+        overflow |= llvm::MulOverflow(a, rhs.terms.back(), a) != 0;
+    }
+    return overflow ? unknown(op->getResult(0)) : lhs;
+  }
+
+  unsigned coordinates;
+  llvm::DenseMap<Value, Offset> known;
+};
 
 /// A use of a descriptor argument that accesses a block of it.
 struct BlockAccess {
@@ -115,9 +179,10 @@ struct InferTileFootprints
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<KernelOp> kernels;
-    getOperation()->walk([&](KernelOp kernel) { kernels.push_back(kernel); });
-    for (KernelOp kernel : kernels)
+    FailureOr<SmallVector<KernelOp>> kernels = findKernels(getOperation());
+    if (failed(kernels))
+      return signalPassFailure();
+    for (KernelOp kernel : *kernels)
       if (failed(infer(kernel)))
         return signalPassFailure();
   }
@@ -130,30 +195,27 @@ private:
             return footprint.getArgAttr() == name;
           }))
         open.push_back(cast<StringAttr>(name));
-    if (open.empty())
-      return success();
     ModuleOp ttir = findModule(getOperation(), kTTIRModule);
     Operation *function =
         ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
-    if (!function)
+    if (!function) {
+      if (open.empty())
+        return success();
       return kernel.emitOpError()
              << "expects a function of this name in a module @" << kTTIRModule
              << " to infer the footprint of " << open.front() << " from";
-    SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
-    if (markers.empty())
-      return kernel.emitOpError() << "expects a tile marker in the kernel";
-    for (Operation *marker : markers)
-      if (marker->getNumResults() != kernel.getTiles().size() + 1) {
-        auto diag = kernel.emitOpError()
-                    << "expects markers of " << kernel.getTiles().size()
-                    << " coordinates, as its grid has, but got "
-                    << marker->getNumResults() - 1;
-        diag.attachNote(marker->getLoc()) << "the marker";
-        return diag;
-      }
+    }
+    if (failed(verifyTileLoop(kernel, function)))
+      return failure();
     for (StringAttr name : open)
       if (failed(inferArgument(kernel, function, name)))
         return failure();
+    for (Attribute attr : kernel.getArgNames()) {
+      auto name = cast<StringAttr>(attr);
+      Value argument = findArgument(function, name.getValue());
+      if (argument && failed(verifyLoads(kernel, function, name, argument)))
+        return failure();
+    }
     return success();
   }
 
@@ -172,6 +234,7 @@ private:
     OpBuilder builder = OpBuilder::atBlockEnd(&kernel.getBody().front());
     BufferType type = kernel.getBoundBuffer(name.getValue()).getType();
     SmallVector<std::tuple<Access, AffineMap, SmallVector<int64_t>>> known;
+    OffsetEvaluator offsets(kernel.getTiles().size());
     // Uses are kept with the latest first.
     SmallVector<OpOperand *> uses = llvm::to_vector(llvm::map_range(
         argument.getUses(), [](OpOperand &use) { return &use; }));
@@ -198,10 +261,13 @@ private:
                            " dimensions, but the buffer has " +
                            Twine(type.getRank()),
                        use.getOwner()->getLoc());
+      if (!access->block.hasStaticShape())
+        return explain("its block has a dynamic dimension",
+                       use.getOwner()->getLoc());
       SmallVector<AffineExpr> exprs;
       SmallVector<int64_t> sizes;
       for (auto [dim, value] : llvm::enumerate(access->offsets)) {
-        Offset offset = evaluate(value);
+        Offset offset = offsets.evaluate(value);
         if (offset.kind == Offset::Unknown)
           return explain("the offset of dimension " + Twine(dim) +
                              " is not affine in the tile coordinates",
@@ -212,7 +278,7 @@ private:
                              ", which is dynamic",
                          use.getOwner()->getLoc());
         exprs.push_back(whole ? getAffineConstantExpr(0, kernel.getContext())
-                              : offset.expr);
+                              : offset.toExpr(kernel.getContext()));
         sizes.push_back(whole ? type.getShape()[dim]
                               : access->block.getDimSize(dim));
       }

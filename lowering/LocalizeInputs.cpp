@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 #include "passes/KernelDependence.h"
 
@@ -26,9 +27,10 @@ struct LocalizeInputs : impl::LocalizeInputsPassBase<LocalizeInputs> {
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<KernelOp> kernels;
-    getOperation()->walk([&](KernelOp kernel) { kernels.push_back(kernel); });
-    for (KernelOp kernel : kernels)
+    FailureOr<SmallVector<KernelOp>> kernels = findKernels(getOperation());
+    if (failed(kernels))
+      return signalPassFailure();
+    for (KernelOp kernel : *kernels)
       if (failed(localize(kernel)))
         return signalPassFailure();
   }

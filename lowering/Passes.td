@@ -28,8 +28,21 @@ def InferTileFootprintsPass
     counts as read whole. Arguments that have a `chunk.footprint` already are
     left alone.
 
-    Errors: a use that is not understood, with the use, and the annotation to
-    write. Example: test/lowering/infer-tile-footprints.mlir.
+    Schedules assume that CTA c computes the tiles at positions c, c + `ctas`,
+    c + 2 `ctas` and so on, and that it reads nothing before it has waited. So,
+    wherever `@ttir` has the kernel, this pass checks that
+    * each tile marker stands in the body of a loop from the program's number by
+      `ctas`, to the number of tiles if that is constant, and takes its
+      variable for the position; or, where each program computes one tile, takes
+      the program's number;
+    * each load from a bound argument, or by a pointer or descriptor made of
+      one, stands behind a tile marker, in the body that holds the marker.
+
+    Errors: such a loop or load, with what was expected; a use that is not
+    understood, with the use, and the annotation to write; a plan inside another
+    module than the pass runs on. Examples:
+    test/lowering/infer-tile-footprints.mlir,
+    test/lowering/infer-tile-footprints-loops.mlir.
   }];
 }
 
@@ -38,7 +51,7 @@ def BuildTablesPass
   let summary = "Write the command, signal and call tables of each rank";
   let description = [{
     Requires: `chunk-place-waits`. Ensures: every table of every
-    `chunk.schedule`.
+    `chunk.schedule`; run again, it replaces them.
 
     Beside what tokens ask for, it adds what keeps one call apart from the
     next, without a barrier: a transfer into a rank waits until all that read

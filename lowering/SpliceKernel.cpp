@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/IR/Builders.h"
@@ -24,9 +25,10 @@ struct SpliceKernel : impl::SpliceKernelPassBase<SpliceKernel> {
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<KernelOp> kernels;
-    getOperation()->walk([&](KernelOp kernel) { kernels.push_back(kernel); });
-    for (KernelOp kernel : kernels)
+    FailureOr<SmallVector<KernelOp>> kernels = findKernels(getOperation());
+    if (failed(kernels))
+      return signalPassFailure();
+    for (KernelOp kernel : *kernels)
       if (failed(splice(kernel)))
         return signalPassFailure();
   }
@@ -57,20 +59,11 @@ private:
     return success();
   }
 
-  /// A marker takes (coordinates, ordinal, position) and gives (coordinates,
-  /// ordinal).
   static LogicalResult replaceMarker(KernelOp kernel, Operation *marker,
                                      Value context) {
+    if (failed(verifyMarkerShape(kernel, marker)))
+      return failure();
     unsigned coordinates = kernel.getTiles().size();
-    if (marker->getNumResults() != coordinates + 1 ||
-        marker->getNumOperands() != coordinates + 2) {
-      auto diag = kernel.emitOpError()
-                  << "expects markers of " << coordinates
-                  << " coordinates, as its grid has, but got "
-                  << static_cast<int64_t>(marker->getNumResults()) - 1;
-      diag.attachNote(marker->getLoc()) << "the marker";
-      return diag;
-    }
     OpBuilder builder(marker);
     Location loc = marker->getLoc();
     Value position = marker->getOperand(coordinates + 1);

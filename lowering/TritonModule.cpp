@@ -16,8 +16,9 @@ ModuleOp syncopate::findModule(ModuleOp module, StringRef name) {
   return {};
 }
 
-/// A property or attribute of an operation that this MLIR does not know.
-static Attribute getAttribute(Operation *op, StringRef name) {
+// MLIR keeps the properties of an operation that it does not know as a
+// dictionary.
+Attribute syncopate::getTritonAttribute(Operation *op, StringRef name) {
   if (auto properties =
           dyn_cast_or_null<DictionaryAttr>(op->getPropertiesAsAttribute()))
     if (Attribute attr = properties.get(name))
@@ -27,9 +28,11 @@ static Attribute getAttribute(Operation *op, StringRef name) {
 
 Operation *syncopate::findFunction(ModuleOp module, StringRef name) {
   for (Operation &op : module.getOps()) {
-    if (op.getName().getStringRef() != "tt.func")
+    if (op.getName().getStringRef() != "tt.func" || op.getNumRegions() != 1 ||
+        op.getRegion(0).empty() || op.getRegion(0).front().empty())
       continue;
-    auto symbol = dyn_cast_or_null<StringAttr>(getAttribute(&op, "sym_name"));
+    auto symbol =
+        dyn_cast_or_null<StringAttr>(getTritonAttribute(&op, "sym_name"));
     if (name.empty() || (symbol && symbol.getValue() == name))
       return &op;
   }
@@ -37,8 +40,6 @@ Operation *syncopate::findFunction(ModuleOp module, StringRef name) {
 }
 
 Value syncopate::findArgument(Operation *function, StringRef name) {
-  if (function->getNumRegions() == 0 || function->getRegion(0).empty())
-    return {};
   for (BlockArgument argument : function->getRegion(0).getArguments())
     if (auto named = argument.getLoc()->findInstanceOf<NameLoc>())
       if (named.getName().getValue() == name)
@@ -49,7 +50,8 @@ Value syncopate::findArgument(Operation *function, StringRef name) {
 bool syncopate::isMarker(Operation *op, StringRef marker) {
   if (op->getName().getStringRef() != "tt.elementwise_inline_asm")
     return false;
-  auto text = dyn_cast_or_null<StringAttr>(getAttribute(op, "asm_string"));
+  auto text =
+      dyn_cast_or_null<StringAttr>(getTritonAttribute(op, "asm_string"));
   if (!text)
     return false;
   // A longer word is another marker.

@@ -37,8 +37,11 @@ inline constexpr llvm::StringLiteral kInputDescriptorPrefix = "sy_input_";
 /// The module called `name` directly inside `module`, or null.
 mlir::ModuleOp findModule(mlir::ModuleOp module, llvm::StringRef name);
 
-/// The tt.func called `name` in `module`, or its only one if `name` is empty;
-/// null if there is none.
+/// A property or attribute of one of Triton's operations, or null.
+mlir::Attribute getTritonAttribute(mlir::Operation *op, llvm::StringRef name);
+
+/// The tt.func called `name` in `module`, or its only one if `name` is empty,
+/// with a body of at least one operation; null if there is none.
 mlir::Operation *findFunction(mlir::ModuleOp module, llvm::StringRef name);
 
 /// The first argument of `function` that the source calls `name`, or null.

@@ -110,3 +110,18 @@ module @device {
     }) : () -> ()
   }
 }
+
+// -----
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %t: i32):
+    // expected-error @+1 {{needs function @read_tile of module @device}}
+    %c0, %c1, %c2, %b, %e = chunk.read_tile %context[%t] : !tt.ptr<i64>
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+module @device {
+  module @read_tile {
+    "tt.func"() {sym_name = "entry"} : () -> ()
+  }
+}

@@ -26,7 +26,9 @@ module @ttir {
     %c1 = arith.constant 1 : i32
     %c64 = arith.constant 64 : i32
     %c128 = arith.constant 128 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %n, %i = "tt.elementwise_inline_asm"(%t, %t, %t, %t) <{asm_string = "// syncopate.tile\0Amov.b32 $0, $3;", constraints = "=r,=r,=r,r,r,r,r", packed_element = 1 : i32, pure = false}> : (i32, i32, i32, i32) -> (i32, i32, i32)
       %row = arith.muli %m, %c128 : i32
       scf.for %k = %c0 to %tiles step %c1 : i32 {
@@ -61,8 +63,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %x = "tt.descriptor_load"(%a, %t) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -79,8 +82,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       // expected-note @+1 {{the marker}}
       %m, %n, %i = "tt.elementwise_inline_asm"(%t, %t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32, i32) -> (i32, i32, i32)
       %x = "tt.descriptor_load"(%a, %m) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
@@ -100,8 +104,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       %x = "tt.descriptor_load"(%a, %m) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
@@ -119,8 +124,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
 
     }
@@ -138,8 +144,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.ptr<bf16>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.ptr<bf16> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       // expected-note @+1 {{here}}
       %p = "tt.addptr"(%a, %m) : (!tt.ptr<bf16>, i32) -> !tt.ptr<bf16>
@@ -158,8 +165,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       // expected-note @+1 {{here}}
       %r = arith.remsi %m, %tiles : i32
@@ -179,8 +187,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       // expected-note @+1 {{here}}
       %r = arith.muli %m, %m : i32
@@ -200,8 +209,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       // expected-note @+1 {{here}}
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       %x = "tt.descriptor_load"(%a, %i) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
@@ -220,9 +230,10 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     // expected-note @+1 {{here}}
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       %x = "tt.descriptor_load"(%a, %t) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
@@ -240,8 +251,9 @@ module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<8x8xbf16>>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<8x8xbf16>> loc("a"), %tiles: i32 loc("tiles")):
     %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    scf.for %t = %c0 to %tiles step %c1 : i32 {
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       // expected-note @+1 {{here}}
       %x = "tt.descriptor_load"(%a, %m, %m) : (!tt.tensordesc<tensor<8x8xbf16>>, i32, i32) -> tensor<8x8xbf16>

@@ -83,3 +83,23 @@ module @ttgir {
     "tt.return"() : () -> ()
   }) : () -> ()
 }
+
+// -----
+chunk.plan @no_body mesh [2] {
+  // expected-error @+1 {{expects a function of this name in a module @ttgir}}
+  chunk.kernel @k tiles [3] ctas 2 args() {}
+}
+module @ttgir {
+  "tt.func"() {sym_name = "k"} : () -> ()
+}
+
+// -----
+chunk.plan @empty_body mesh [2] {
+  // expected-error @+1 {{expects a function of this name in a module @ttgir}}
+  chunk.kernel @k tiles [3] ctas 2 args() {}
+}
+module @ttgir {
+  "tt.func"() ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input")):
+  }) {sym_name = "k"} : () -> ()
+}

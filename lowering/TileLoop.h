@@ -1,0 +1,45 @@
+//===- TileLoop.h - how a kernel walks its tiles ----------------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_LOWERING_TILELOOP_H
+#define SYNCOPATE_LOWERING_TILELOOP_H
+
+#include "dialect/Chunk.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace syncopate {
+
+/// The kernels of the plans that stand directly in `module`. Emits an error at
+/// a plan that stands deeper, where passes over plans do not look.
+mlir::FailureOr<llvm::SmallVector<chunk::KernelOp>>
+findKernels(mlir::ModuleOp module);
+
+/// Emits an error unless `marker`, of a kernel that has not been through
+/// TritonGPU's passes or has, takes and gives as many coordinates as the grid.
+///
+/// A marker takes (coordinates, ordinal, position) and gives (coordinates,
+/// ordinal).
+mlir::LogicalResult verifyMarkerShape(chunk::KernelOp kernel,
+                                      mlir::Operation *marker);
+
+/// Emits an error unless `function`, a kernel before TritonGPU's passes, walks
+/// the positions 0 to the number of tiles, position p by CTA p modulo `ctas`,
+/// and marks each, as the schedule assumes.
+mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
+                                   mlir::Operation *function);
+
+/// Emits an error if `function` loads from its argument `name`, or by a pointer
+/// or descriptor made of it, where no tile has been marked: what it loads may
+/// not have come yet.
+mlir::LogicalResult verifyLoads(chunk::KernelOp kernel,
+                                mlir::Operation *function,
+                                mlir::StringAttr name, mlir::Value argument);
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_LOWERING_TILELOOP_H
