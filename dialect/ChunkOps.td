@@ -218,11 +218,15 @@ def Chunk_AllGatherOp : Chunk_PlanBodyOp<"all_gather"> {
 def Chunk_JoinOp : Chunk_PlanBodyOp<"join", [Pure]> {
   let summary = "all of several tokens";
   let description = [{
+    Constraints:
+    * (join_c1) there is at least one token.
+
     Example: `%t = chunk.join %t0, %t1`.
   }];
   let arguments = (ins Variadic<Chunk_TokenType>:$dependencies);
   let results = (outs Chunk_TokenType:$token);
   let assemblyFormat = "$dependencies attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

@@ -220,6 +220,12 @@ LogicalResult AllGatherOp::verify() {
   return success();
 }
 
+LogicalResult JoinOp::verify() {
+  if (getDependencies().empty()) // join_c1
+    return emitOpError("expects at least one token");
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   if (getTiles().empty() || getTiles().size() > 3) // kernel_c1
     return emitOpError() << "expects a grid of 1 to 3 dimensions, but got "

@@ -471,3 +471,11 @@ chunk.plan @p mesh [2] {
     chunk.footprint read "a" at affine_map<(m) -> (m)> sizes [9223372036854775807]
   }
 }
+
+// -----
+
+// join_c1
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects at least one token}}
+  %t = chunk.join
+}
