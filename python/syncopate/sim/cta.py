@@ -50,7 +50,8 @@ class Cta:
             for barrier in buffer.barriers.values():
                 if barrier.in_flight:
                     self.machine.report(
-                        Kind.BARRIER, f"{barrier.name}: the CTA ends while {barrier.in_flight} copies are under way"
+                        Kind.BARRIER,
+                        f"{barrier.name}: the CTA ends while {barrier.in_flight} copies are under way",
                     )
                 self.machine.keep_barrier(barrier)
         self._body_ended = True

@@ -177,11 +177,7 @@ class Region:
         site = int(self.write_site[at]) if thread is None else 0
         thread = int(self.write_thread[at]) if thread is None else thread
         unfenced = access.proxy_seen is not None and verb == "reads through TMA"
-        why = (
-            "without a fence.proxy.async in between"
-            if unfenced
-            else "and nothing orders the two"
-        )
+        why = "without a fence.proxy.async in between" if unfenced else "and nothing orders the two"
         place_text = f" ({reporter.name_site(site)})" if site else ""
         reporter.report(
             Kind.RACE,
@@ -290,9 +286,7 @@ class GlobalMemory:
         self._reporter = reporter
         self.regions: list[Region] = []
 
-    def add(
-        self, name: str, nbytes: int, kind: RegionKind, rank: int, granule: int = 16
-    ) -> Region:
+    def add(self, name: str, nbytes: int, kind: RegionKind, rank: int, granule: int = 16) -> Region:
         """Makes a region; its address is its `base`."""
         base = ((len(self.regions) + 1) << _SHIFT) + _FIRST
         region = Region(name, base, nbytes, kind, rank, granule)
@@ -312,7 +306,9 @@ class GlobalMemory:
             if 0 <= offset and offset + nbytes <= region.nbytes:
                 if offset % nbytes == 0 or nbytes > 8:
                     return region, offset
-                self._stop(f"an access of {nbytes} bytes to {region.describe(offset)} is misaligned")
+                self._stop(
+                    f"an access of {nbytes} bytes to {region.describe(offset)} is misaligned"
+                )
             self._stop(
                 f"an access of {nbytes} bytes at offset {offset} of {region.name}, which has {region.nbytes} bytes"
             )
@@ -329,11 +325,14 @@ class GlobalMemory:
         region, offset = self.find(low, kind.nbytes)
         self.find(high, kind.nbytes)
         if high - region.base >= region.nbytes:
-            self._stop(f"one access to both {region.name} and {self.find(high, kind.nbytes)[0].name}")
+            self._stop(
+                f"one access to both {region.name} and {self.find(high, kind.nbytes)[0].name}"
+            )
         size, granule = kind.nbytes, region.granule
         if high - low == size * (addresses.size - 1) and (np.diff(addresses) == size).all():
             first = offset // size
-            place = Footprint(slice(offset // granule, (high - region.base) // granule + 1))
+            last = high - region.base + size
+            place = Footprint(slice(offset // granule, -(-last // granule)))
             return region, slice(first, first + addresses.size), place
         offsets = addresses - region.base
         if (offsets % size).any():

@@ -50,6 +50,8 @@ __all__ = ["Host", "allocate"]
 Array = np.ndarray[Any, Any]
 _I32 = np.dtype(np.int32)
 _PIECES = 4
+_OUTSIDE = (-1, -1)
+"""Rank and CTA of a stream: no scope narrower than the system's reaches it."""
 
 
 class _Stream:
@@ -132,9 +134,7 @@ class Host:
         where = layout_tables(tables)
         memory = machine.memory
         initial = initial_state(where.num_commands)
-        self._state = memory.add(
-            f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank
-        )
+        self._state = memory.add(f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank)
         self._state.view(_I32)[: len(initial)] = initial
         self.record = memory.add(
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank
@@ -160,7 +160,11 @@ class Host:
                 assert rows is not None
                 size = (rows[1] - rows[0]) * spec.nbytes // spec.shape[0]
                 self._own = memory.add(
-                    f"input {spec.name} of rank {rank}", size, RegionKind.DATA, rank, _own_granule(spec)
+                    f"input {spec.name} of rank {rank}",
+                    size,
+                    RegionKind.DATA,
+                    rank,
+                    _own_granule(spec),
                 )
                 self._own.checks_call = True
         self._opens = self._call["open_begin"] < self._call["open_end"]
@@ -245,13 +249,15 @@ class Host:
 
     # A call.
 
-    def run(self, calls: Sequence[Mapping[str, Array]], outputs: list[dict[str, Array]]) -> Agent:
+    def run(
+        self, calls: Sequence[Mapping[str, Array]], outputs: list[dict[str, Array]], *, staged: bool
+    ) -> Agent:
         """All calls on the main stream; `outputs` is filled."""
         for call, tensors in enumerate(calls, start=1):
-            yield from self._one(call, tensors)
+            yield from self._one(call, tensors, staged)
             outputs.append(self._collect(call))
 
-    def _one(self, call: int, tensors: Mapping[str, Array]) -> Agent:
+    def _one(self, call: int, tensors: Mapping[str, Array], copied: bool) -> Agent:
         staged: list[tuple[BufferSpec, Array]] = []
         source, offset = self._own, 0
         for name, spec in self._specs.items():
@@ -259,7 +265,7 @@ class Host:
             if not regions:
                 continue
             given = tensors[name]
-            in_place = self._localized is spec and not self._opens
+            in_place = self._localized is spec and not self._opens and not copied
             if in_place:
                 assert self._own is not None
                 self._write(self._own, call, element(spec.dtype).encode(given).ravel())
@@ -322,12 +328,14 @@ class Host:
         return Wait(
             address,
             lambda: holds(int(view[signal])),
-            lambda: f"{self.machine.describe_flag(self.rank, signal)} (flag {signal} of rank {self.rank} "
-            f"is {view[signal]})",
+            lambda: (
+                f"{self.machine.describe_flag(self.rank, signal)} (flag {signal} of rank {self.rank} "
+                f"is {view[signal]})"
+            ),
         )
 
     def _acquire(self, stream: _Stream, signal: int) -> None:
-        self._flags.word(4 * signal).sync.acquire(stream.vector, Scope.SYS, self.rank, -1)
+        self._flags.word(4 * signal).sync.acquire(stream.vector, Scope.SYS, *_OUTSIDE)
 
     def _stage(self, call: int, spec: BufferSpec, given: Array) -> Agent:
         kind, region = element(spec.dtype), self._buffers[spec.name]
@@ -372,7 +380,9 @@ class Host:
             return
         for _ in range(calls):
             yield Wait(
-                ("fork", self), lambda: bool(self._engine_calls), lambda: f"rank {self.rank} to enqueue its call"
+                ("fork", self),
+                lambda: bool(self._engine_calls),
+                lambda: f"rank {self.rank} to enqueue its call",
             )
             call, vector, input_address = self._engine_calls.pop(0)
             np.maximum(self._side.vector, vector, out=self._side.vector)
@@ -411,7 +421,7 @@ class Host:
                 f"{side.name} raises {machine.name_word(region, offset)} again before it was consumed",
             )
         view[offset // 4] = value
-        word.sync.release(side.vector, Scope.SYS, self.rank, -1)
+        word.sync.release(side.vector, Scope.SYS, *_OUTSIDE)
         word.atomics[side.thread] = side.clock
         word.version += 1
         side.tick()

@@ -67,4 +67,8 @@ class Launch:
 
     def ends(self) -> Wait:
         """What waits for the kernel yields."""
-        return Wait(("launch", self), lambda: not self.remaining, lambda: f"rank {self.rank}'s kernel to end")
+        return Wait(
+            ("launch", self),
+            lambda: not self.remaining,
+            lambda: f"rank {self.rank}'s kernel to end",
+        )

@@ -90,7 +90,7 @@ class Machine:
             if isinstance(task.owner, Role):
                 site, agent = task.owner.site, ""
         key = (kind, site, agent if not site else "")
-        if key in self._found and kind is not Kind.DEADLOCK:
+        if key in self._found and site:
             return
         self._found.add(key)
         operation, location = self.kernel.describe(site)
@@ -127,11 +127,11 @@ class Machine:
     def on_word(self, role: Role, region: Region, offset: int, old: Any, new: Any) -> None:
         """A word was changed atomically."""
         if self.trace is not None:
-            self.event(role.threads.name, "raises", f"{self.name_word(region, offset)}: {old} -> {new}")
+            self.event(
+                role.threads.name, "raises", f"{self.name_word(region, offset)}: {old} -> {new}"
+            )
         if new < old and region in self.flag_words and not (old > 0x40000000 and new < 0):
             self.report(
                 Kind.OVERFLOW,
                 f"{role.threads.name} lowers {self.name_word(region, offset)} from {old} to {new}",
             )
-
-

@@ -110,7 +110,9 @@ def _tma_load(t: Translator, op: Any) -> None:
     if attribute(op, "multicast", False):
         raise NotImplementedError("multicast")
     t.write("yield")
-    t.write(f"a.tma_load({names[0]}, ({', '.join(coordinates)},), {barrier}, {target}, {predicate})")
+    t.write(
+        f"a.tma_load({names[0]}, ({', '.join(coordinates)},), {barrier}, {target}, {predicate})"
+    )
 
 
 @emits("ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce")
@@ -153,7 +155,9 @@ def _async_copy(t: Translator, op: Any) -> None:
     source, target, mask, other = (
         segments(op) if sizes else ([v] for v in (*op.operands, None, None)[:4])
     )
-    given = ", ".join(t.use(part[0]) if part and part[0] is not None else "None" for part in (mask, other))
+    given = ", ".join(
+        t.use(part[0]) if part and part[0] is not None else "None" for part in (mask, other)
+    )
     kind = t.constant(t.pointee(source[0]))
     t.write("yield")
     t.write(f"a.copy_async({t.use(source[0])}, {t.use(target[0])}, {given}, {kind})")

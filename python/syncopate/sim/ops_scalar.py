@@ -36,11 +36,13 @@ def _width(t: Translator, value: Any) -> int:
 @emits("arith.constant")
 def _constant(t: Translator, op: Any) -> None:
     value, kind = op.attributes["value"], t.element(op.results[0])
-    if t.is_tensor(op.results[0]):
+    if isinstance(value, ir.DenseElementsAttr):
         shape, _ = t.shaped(op.results[0])
         if not value.is_splat:
             raise NotImplementedError("a dense constant that is no splat")
-        t.result(op, f"full({shape}, {_literal(t, value.get_splat_value(), kind)}, {t.constant(kind)})")
+        t.result(
+            op, f"full({shape}, {_literal(t, value.get_splat_value(), kind)}, {t.constant(kind)})"
+        )
     else:
         t.result(op, _literal(t, value, kind))
 
@@ -120,7 +122,18 @@ def _compare_floats(t: Translator, op: Any) -> None:
     predicate = attribute(op, "predicate")
     a, b = t.operand(op, 0), t.operand(op, 1)
     unordered = f"(({a} != {a}) | ({b} != {b}))"
-    signs = {1: "==", 2: ">", 3: ">=", 4: "<", 5: "<=", 8: "==", 9: ">", 10: ">=", 11: "<", 12: "<="}
+    signs = {
+        1: "==",
+        2: ">",
+        3: ">=",
+        4: "<",
+        5: "<=",
+        8: "==",
+        9: ">",
+        10: ">=",
+        11: "<",
+        12: "<=",
+    }
     if predicate in signs:
         plain = f"({a} {signs[predicate]} {b})"
         t.result(op, plain if predicate < 8 else f"{plain} | {unordered}")

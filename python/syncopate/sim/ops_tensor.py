@@ -151,9 +151,7 @@ def _atomic(t: Translator, op: Any) -> None:
         t.result(op, f"a.atomic_tensor({operation}, {pointer}, {value}, {given}, {kind})")
         return
     orders = f"{attribute(op, 'sem')}, {attribute(op, 'scope')}, {_is_used(op)}"
-    t.result(
-        op, f"yield from a.atomic({operation}, {pointer}, {value}, {given}, {kind}, {orders})"
-    )
+    t.result(op, f"yield from a.atomic({operation}, {pointer}, {value}, {given}, {kind}, {orders})")
 
 
 @emits("tt.atomic_cas")
@@ -164,9 +162,7 @@ def _compare_and_swap(t: Translator, op: Any) -> None:
     kind = t.constant(t.pointee(op.operands[0]))
     orders = f"{attribute(op, 'sem')}, {attribute(op, 'scope')}, {_is_used(op)}"
     t.write("yield")
-    t.result(
-        op, f"yield from a.compare_and_swap({pointer}, {compare}, {value}, {kind}, {orders})"
-    )
+    t.result(op, f"yield from a.compare_and_swap({pointer}, {compare}, {value}, {kind}, {orders})")
 
 
 @emits("tt.reduce", "tt.scan")
@@ -176,8 +172,10 @@ def _reduce(t: Translator, op: Any) -> None:
     block = op.regions[0].blocks[0]
     parameters = [t.define(value) for value in block.arguments]
     t.write(f"def {name}({', '.join(parameters)}):")
+    t.combining = True
     with t.indented():
         t.operations(block)
+    t.combining = False
     values = ", ".join(f"a.registers({value})" for value in t.uses(op.operands))
     targets = ", ".join(t.define(value) for value in op.results) + ","
     axis = attribute(op, "axis")
@@ -214,7 +212,10 @@ _ASSEMBLY = (
     (r"nanosleep\.u32 \$1;\s*mov\.b32 \$0, 0;", "0"),
     (r"fence\.proxy\.async(\.global)?;\s*mov\.b32 \$0, 0;", "a.fence_proxy() or 0"),
     (r"fence\.acq_rel\.sys;\s*mov\.b32 \$0, 0;", "a.fence_system() or 0"),
-    (r"cp\.async\.bulk\.wait_group 0;\s*mov\.b32 \$0, 0;", "(yield from a.wait_stores(0, False)) or 0"),
+    (
+        r"cp\.async\.bulk\.wait_group 0;\s*mov\.b32 \$0, 0;",
+        "(yield from a.wait_stores(0, False)) or 0",
+    ),
     (
         r"cp\.async\.bulk\.wait_group\.read 0;\s*mov\.b32 \$0, 0;",
         "(yield from a.wait_stores(0, True)) or 0",

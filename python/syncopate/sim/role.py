@@ -213,9 +213,7 @@ class Role:
         def change(old: Any) -> Any:
             return value if old == compare else old
 
-        old = yield from self._exchange(
-            address, kind, change, semantics, scope, compare == value
-        )
+        old = yield from self._exchange(address, kind, change, semantics, scope, compare == value)
         if used:
             self.join()
         return old
@@ -286,7 +284,11 @@ class Role:
         """Read-modify-writes by all threads on DATA; ordered only among each other."""
         self._last_poll = None
         flat = addresses.ravel()
-        keep = np.ones(flat.size, np.bool_) if mask is None else np.broadcast_to(mask, addresses.shape).ravel()
+        keep = (
+            np.ones(flat.size, np.bool_)
+            if mask is None
+            else np.broadcast_to(mask, addresses.shape).ravel()
+        )
         result = np.zeros(flat.size, kind.value)
         if keep.any():
             active = flat[keep]
@@ -304,15 +306,15 @@ class Role:
 
     # Tensors.
 
-    def load_tensor(
-        self, addresses: Array, mask: Any, other: Any, kind: Element
-    ) -> Array:
+    def load_tensor(self, addresses: Array, mask: Any, other: Any, kind: Element) -> Array:
         """A load by all threads."""
         self._last_poll = None
         shape = addresses.shape
         if mask is None:
             region, index, place = self.memory.locate(addresses.ravel(), kind)
-            region.check_read(self.machine, place, self._rest_access()) if region.kind is RegionKind.DATA else None
+            region.check_read(
+                self.machine, place, self._rest_access()
+            ) if region.kind is RegionKind.DATA else None
             return kind.decode(region.view(kind.stored)[index]).reshape(shape)
         mask = np.broadcast_to(mask, shape)
         result = (
@@ -340,7 +342,9 @@ class Role:
             active, data = addresses[mask], values[mask]
         region, index, place = self.memory.locate(active, kind)
         if region.kind is not RegionKind.DATA:
-            self.machine.report(Kind.RACE, f"a tensor is stored to {region.name}, which holds no data")
+            self.machine.report(
+                Kind.RACE, f"a tensor is stored to {region.name}, which holds no data"
+            )
             return
         region.check_write(self.machine, place, self._rest_access())
         region.view(kind.stored)[index] = kind.encode(data)
@@ -377,7 +381,9 @@ class Role:
 
     # Warp specialization.
 
-    def fork(self, functions: Sequence[Callable[..., Agent]], captures: Sequence[Any]) -> list[Role]:
+    def fork(
+        self, functions: Sequence[Callable[..., Agent]], captures: Sequence[Any]
+    ) -> list[Role]:
         """Starts the partitions; every warp has passed a barrier."""
         self.join()
         roles = []
@@ -407,7 +413,9 @@ class Role:
         """Waits for partitions to end, at a barrier of all warps."""
         for role in roles:
             yield Wait(
-                ("role", role), lambda role=role: role.ended, lambda role=role: f"{role.threads.name} to end"  # type: ignore[misc]
+                ("role", role),
+                lambda role=role: role.ended,
+                lambda role=role: f"{role.threads.name} to end",  # type: ignore[misc]
             )
             np.maximum(self.lead, role.lead, out=self.lead)
             for name in ("bulk_stores", "mmas"):

@@ -29,7 +29,9 @@ class AsyncRole(Role):
 
     # Buffers.
 
-    def alloc(self, shape: tuple[int, ...], kind: Element, name: str, values: Any = None) -> MemDesc:
+    def alloc(
+        self, shape: tuple[int, ...], kind: Element, name: str, values: Any = None
+    ) -> MemDesc:
         """Allocates a buffer, with values if it is initialized."""
         buffer = Buffer(f"shared memory {name}", shape, kind)
         self.cta.buffers.append(buffer)
@@ -64,20 +66,29 @@ class AsyncRole(Role):
         self, desc: MemDesc, seen: Vector, verb: str, *, write: bool, fenced: Vector | None = None
     ) -> None:
         if desc.buffer.freed:
-            self.machine.report(Kind.SHARED_RACE, f"{self.threads.name} {verb} {desc.buffer.name}, which is freed")
+            self.machine.report(
+                Kind.SHARED_RACE, f"{self.threads.name} {verb} {desc.buffer.name}, which is freed"
+            )
         for cell in desc.buffer.overlapping(desc.box):
             thread, clock = cell.write
             if clock > seen[thread]:
                 self._report_shared(desc, verb, thread, "written")
             elif fenced is not None and cell.generic and clock > fenced[thread]:
-                self._report_shared(desc, verb, thread, "written", "without a fence.proxy.async in between")
+                self._report_shared(
+                    desc, verb, thread, "written", "without a fence.proxy.async in between"
+                )
             if write:
                 for thread, clock in cell.reads.items():
                     if clock > seen[thread]:
                         self._report_shared(desc, verb, thread, "read")
 
     def _report_shared(
-        self, desc: MemDesc, verb: str, thread: int, what: str, why: str = "and nothing orders the two"
+        self,
+        desc: MemDesc,
+        verb: str,
+        thread: int,
+        what: str,
+        why: str = "and nothing orders the two",
     ) -> None:
         self.machine.report(
             Kind.SHARED_RACE,
@@ -113,7 +124,9 @@ class AsyncRole(Role):
     def _valid(self, desc: MemDesc) -> Mbarrier:
         barrier = self._barrier(desc)
         if not barrier.valid:
-            self.machine.report(Kind.BARRIER, f"{self.threads.name} uses {barrier.name}, which is not initialized")
+            self.machine.report(
+                Kind.BARRIER, f"{self.threads.name} uses {barrier.name}, which is not initialized"
+            )
         return barrier
 
     def expect(self, desc: MemDesc, size: int, predicate: bool = True) -> None:
@@ -154,8 +167,10 @@ class AsyncRole(Role):
         yield Wait(
             barrier,
             lambda: barrier.passed(parity),
-            lambda: f"{barrier.name} to complete a phase of parity {parity} (it has completed {barrier.phases}, "
-            f"{barrier.pending} arrivals and {barrier.bytes} bytes are missing)",
+            lambda: (
+                f"{barrier.name} to complete a phase of parity {parity} (it has completed {barrier.phases}, "
+                f"{barrier.pending} arrivals and {barrier.bytes} bytes are missing)"
+            ),
         )
         np.maximum(self.lead, barrier.vector, out=self.lead)
         np.maximum(self.rest, barrier.vector, out=self.rest)
@@ -164,7 +179,12 @@ class AsyncRole(Role):
     # TMA.
 
     def tma_load(
-        self, source: Descriptor, coordinates: Sequence[int], barrier_desc: MemDesc, target: MemDesc, predicate: bool
+        self,
+        source: Descriptor,
+        coordinates: Sequence[int],
+        barrier_desc: MemDesc,
+        target: MemDesc,
+        predicate: bool,
     ) -> None:
         """Issues a bulk load that arrives on an mbarrier."""
         self._last_poll = None
@@ -179,11 +199,15 @@ class AsyncRole(Role):
         access = self.proxy_access(barrier.thread, barrier.clock)
         self.machine.scheduler.submit(_TmaLoad(self, source, coordinates, barrier, target, access))
 
-    def tma_store(self, target: Descriptor, coordinates: Sequence[int], source: MemDesc, reduce: int = 0) -> None:
+    def tma_store(
+        self, target: Descriptor, coordinates: Sequence[int], source: MemDesc, reduce: int = 0
+    ) -> None:
         """Issues a bulk store, as a group of its own."""
         self._last_poll = None
         seen = self.joined()
-        self._check_shared(source, seen, "stores by TMA from", write=False, fenced=self.fenced_shared)
+        self._check_shared(
+            source, seen, "stores by TMA from", write=False, fenced=self.fenced_shared
+        )
         threads = self.threads
         threads.bulk_issued += 1
         number = threads.bulk_issued
@@ -217,7 +241,9 @@ class AsyncRole(Role):
         """A matrix product, now or in flight."""
         for operand in (a, b):
             if isinstance(operand, MemDesc):
-                self._check_shared(operand, self.joined(), "multiplies", write=False, fenced=self.fenced_shared)
+                self._check_shared(
+                    operand, self.joined(), "multiplies", write=False, fenced=self.fenced_shared
+                )
             elif isinstance(operand, PendingDot):
                 self._report_in_flight()
         threads = self.threads
@@ -245,7 +271,8 @@ class AsyncRole(Role):
             self.lead[self.threads.mma] = self.rest[self.threads.mma] = last
             del self.mmas[: len(older)]
         return tuple(
-            value.value() if isinstance(value, PendingDot) and value.waited else value for value in values
+            value.value() if isinstance(value, PendingDot) and value.waited else value
+            for value in values
         )
 
     def registers(self, value: Any) -> Any:
@@ -257,16 +284,21 @@ class AsyncRole(Role):
         return value
 
     def _report_in_flight(self) -> None:
-        self.machine.report(Kind.REGISTER, f"{self.threads.name} uses the result of a wgmma that is in flight")
+        self.machine.report(
+            Kind.REGISTER, f"{self.threads.name} uses the result of a wgmma that is in flight"
+        )
 
     # cp.async.
 
-    def copy_async(self, addresses: Array, target: MemDesc, mask: Any, other: Any, kind: Element) -> None:
+    def copy_async(
+        self, addresses: Array, target: MemDesc, mask: Any, other: Any, kind: Element
+    ) -> None:
         """Issues a copy by all threads from global to shared memory."""
         self._last_poll = None
         self._check_shared(target, self.joined(), "copies into", write=True)
         number = self.threads.copies_committed + 1
-        self._note_write(target, self.threads.copies, number, generic=True)
+        # cp.async writes through the generic proxy, but neither Triton 3.6 nor CUTLASS puts a fence before wgmma reads it.
+        self._note_write(target, self.threads.copies, number, generic=False)
         target.values[...] = poison(target.values.shape, target.buffer.kind)
         access = Access(self.rest.copy(), self.threads.copies, number, self.call, self.site)
         copy = _AsyncCopy(self, addresses, target, mask, other, kind, access)
@@ -285,7 +317,9 @@ class AsyncRole(Role):
         older = [copy for group in self.copy_groups[:count] for copy in group]
         if older:
             yield Wait(
-                ("copies", self), lambda: all(copy.complete for copy in older), lambda: "its asynchronous copies"
+                ("copies", self),
+                lambda: all(copy.complete for copy in older),
+                lambda: "its asynchronous copies",
             )
         if count:
             del self.copy_groups[:count]
@@ -305,7 +339,11 @@ class PendingDot:
         """The product, computed the first time."""
         if self._value is None:
             a, b, c = (
-                x.values if isinstance(x, MemDesc) else x.value() if isinstance(x, PendingDot) else x
+                x.values
+                if isinstance(x, MemDesc)
+                else x.value()
+                if isinstance(x, PendingDot)
+                else x
                 for x in self._operands
             )
             accumulate = self._kind.value
@@ -329,7 +367,11 @@ class _TmaLoad:
         machine = self.role.machine
         machine.executing = (self.role, self.access.site)
         block = target.values.shape
-        shape = block[len(block) - len(self.coordinates) :] if len(block) >= len(self.coordinates) else block
+        shape = (
+            block[len(block) - len(self.coordinates) :]
+            if len(block) >= len(self.coordinates)
+            else block
+        )
         values = np.full(shape, source.fill, source.kind.value)
         part = source.clip(self.coordinates, shape)
         if part is not None:

@@ -87,6 +87,7 @@ def simulate(
     scheduler: Policy | str = Policy.RANDOM,
     trace: bool = False,
     timeouts: bool = False,
+    staged: bool = False,
 ) -> Result:
     """Runs calls of a program back to back on simulated ranks, without any barrier between them.
 
@@ -98,6 +99,8 @@ def simulate(
         seed: Of the interleaving and of random inputs.
         scheduler: `random`, or the extremes `late` (asynchronous operations complete last) and `early`.
         trace: Whether to keep a trace.
+        staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that the
+            kernel cannot read where they are.
         timeouts: Lets the device's own time limit end waits that cannot end; otherwise they are a deadlock.
 
     Returns:
@@ -125,12 +128,14 @@ def simulate(
     outputs: list[list[dict[str, Array]]] = [[] for _ in hosts]
     for rank, host in enumerate(hosts):
         mine = [{name: arrays[rank] for name, arrays in call.items()} for call in prepared]
-        machine.scheduler.spawn(f"the stream of rank {rank}", host.run(mine, outputs[rank]))
+        machine.scheduler.spawn(
+            f"the stream of rank {rank}", host.run(mine, outputs[rank], staged=staged)
+        )
         machine.scheduler.spawn(f"the copy engine of rank {rank}", host.engine(len(prepared)))
     try:
         stuck = machine.scheduler.run(_IdleWatch(machine, timeouts))
-        if stuck:
-            _report_stuck(machine, hosts, stuck)
+        if not _report_faults(machine, hosts) and stuck:
+            _report_stuck(machine, stuck)
     except Stop:
         pass
     machine.verdict.steps = machine.scheduler.steps
@@ -162,15 +167,18 @@ class _IdleWatch:
         return bool(self._machine.scheduler.parked)
 
 
-def _report_stuck(machine: Machine, hosts: Sequence[Host], stuck: Sequence[Task]) -> None:
-    for host in hosts:
-        record = host.fault()
-        if record is not None:
-            fault = decode_fault(machine.program, record)
-            machine.executing = None
-            machine.scheduler.current = None
-            machine.report(Kind.TIMEOUT, str(fault))
-            return
+def _report_faults(machine: Machine, hosts: Sequence[Host]) -> bool:
+    """Reports the fault records that are set, and says whether there are any."""
+    machine.scheduler.current = None
+    records = [record for record in (host.fault() for host in hosts) if record is not None]
+    for record in records:
+        machine.report(Kind.TIMEOUT, str(decode_fault(machine.program, record)))
+    # What came after a wait was given up follows from it.
+    machine.verdict.findings.sort(key=lambda finding: finding.kind is not Kind.TIMEOUT)
+    return bool(records)
+
+
+def _report_stuck(machine: Machine, stuck: Sequence[Task]) -> None:
     lines = []
     for task in stuck:
         assert task.blocked is not None
@@ -194,7 +202,9 @@ def _prepare_inputs(
     else:
         given = list(inputs)
         if calls is not None and calls != len(given):
-            raise SyncopateError(f"calls: expects {len(given)}, the number of inputs, but got {calls}")
+            raise SyncopateError(
+                f"calls: expects {len(given)}, the number of inputs, but got {calls}"
+            )
     generator = np.random.default_rng(seed)
     return tuple(_one_input(program, mapping, generator) for mapping in given)
 
@@ -206,7 +216,9 @@ def _one_input(
     for spec in program.buffers:
         shapes = [regions[0].sizes if len(regions) == 1 else None for regions in spec.inputs]
         if any(len(regions) > 1 for regions in spec.inputs):
-            raise SyncopateError(f"buffer {spec.name}: a rank with several input regions is not simulated")
+            raise SyncopateError(
+                f"buffer {spec.name}: a rank with several input regions is not simulated"
+            )
         wanted[spec.name] = (shapes, spec.dtype)
     for param in program.params:
         if isinstance(param, TensorParam) and not param.output:

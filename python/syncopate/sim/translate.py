@@ -100,7 +100,10 @@ class Translator:
         self.roles = 1
         self.targets: list[Any] = []
         self.partitions: list[str] = []
-        self.old_store_wait = "tensordesc<tensor<" in str(module.operation.regions[0].blocks[0].operations[0].attributes)
+        self.combining = False
+        self.old_store_wait = "tensordesc<tensor<" in str(
+            module.operation.regions[0].blocks[0].operations[0].attributes
+        )
 
     def run(self) -> Kernel:
         """Translates the module."""
@@ -211,8 +214,8 @@ class Translator:
     # Types.
 
     def is_tensor(self, value: Any) -> bool:
-        """Whether a value is a tensor."""
-        return isinstance(value.type, ir.RankedTensorType)
+        """Whether a value is a tensor here; in what a reduction combines, every scalar is one."""
+        return self.combining or isinstance(value.type, ir.RankedTensorType)
 
     def element(self, value: Any) -> Element:
         """Element type of a tensor, or the type of a scalar."""

@@ -83,7 +83,9 @@ def element(name: str) -> Element:
     )
 
 
-_SHAPED = re.compile(r"^(?:!ttg\.memdesc|!tt\.tensordesc|tensor)<(?:tensor<)?((?:\d+x)*)(!tt\.ptr|\w+)")
+_SHAPED = re.compile(
+    r"^(?:!ttg\.memdesc|!tt\.tensordesc|tensor)<(?:tensor<)?((?:\d+x)*)(!tt\.ptr|\w+)"
+)
 
 
 @functools.cache
@@ -108,7 +110,11 @@ def round_to(values: Array, name: str) -> Array:
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
         rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) & np.uint32(0xFFFF0000)
         result = rounded.view(np.float32)
-        return np.where(np.isnan(values), np.float32(np.nan), result) if np.isnan(result).any() else result
+        return (
+            np.where(np.isnan(values), np.float32(np.nan), result)
+            if np.isnan(result).any()
+            else result
+        )
     if name in _MINIFLOATS:
         return _minifloat_values(name)[_encode_minifloat(name, values)]
     return values

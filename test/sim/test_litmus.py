@@ -1,0 +1,290 @@
+"""Each device function in a program of its own, right and with its parts left out."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+from sim_faults import drop, replace
+from triton.backends.compiler import GPUTarget
+
+from syncopate.abi import FaultPlace, Realization, SignalKind
+from syncopate.bridge import KernelSpec, capture_ttgir, divisible
+from syncopate.device import calls, copy, guard, signals, tile, words
+from syncopate.device.abi import COMMAND_DST, COMMANDS
+from syncopate.runtime.interface import (
+    BufferParam,
+    BufferSpec,
+    Region,
+    SignalLayout,
+    Table,
+    TensorParam,
+)
+from syncopate.sim.findings import Kind
+from syncopate.sim.simulate import simulate
+
+TILE = tl.constexpr(int(FaultPlace.TILE))
+SIZE = 256
+COLUMNS = {
+    "tiles": "c0 c1 c2 wait_begin wait_end",
+    "waits": "signal count",
+    "commands": (
+        "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
+        "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization pause"
+    ),
+    "signals": "rank signal kind",
+    "calls": (
+        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
+    ),
+}
+
+
+@dataclass
+class Litmus:
+    """Two ranks; buffer `a`, i32[2, SIZE], whose row r rank r holds and puts into the other's."""
+
+    ir: dict
+    signature: tuple
+    num_ctas: int = 1
+    name: str = "litmus"
+    world_size: int = 2
+    timeout_ns: int = 10**9
+    localized: str | None = None
+    overrides: dict = field(default_factory=dict)
+
+    signal_layout = SignalLayout(4, 8, 10, 12, 14, 16, 17)
+    buffers = (
+        BufferSpec(
+            "a", (2, SIZE), "i32", ((Region((0, 0), (1, SIZE)),), (Region((1, 0), (1, SIZE)),))
+        ),
+    )
+    params = (
+        BufferParam("a", "a", descriptor=False),
+        TensorParam("out", "out", (SIZE,), "i32", descriptor=False, output=True),
+    )
+
+    @property
+    def grid(self):
+        return (self.num_ctas, 1, 1)
+
+    @property
+    def image(self):
+        return SimpleNamespace(name="litmus", arguments=self.signature)
+
+    def rank_tables(self, rank):
+        peer, row = 1 - rank, 4 * SIZE
+        rows = {
+            "tiles": [(7 + rank, 8, 9, 0, 1)],
+            "waits": [(peer, 1), (12 + peer, 0)],
+            "signals": [(peer, rank, SignalKind.EPOCH), (peer, 12 + rank, SignalKind.EPOCH)],
+            "commands": [
+                (rank, rank, 0, rank * row, peer, 0, rank * row, 1, row, row, row, 1, 2, 0, 1, Realization.LDST_COLOCATED, 0)
+            ],
+            "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
+            **self.overrides,
+        }  # fmt: skip
+        return {
+            name: Table(tuple(columns.split()), np.array(rows[name], np.int64))
+            for name, columns in COLUMNS.items()
+        }
+
+
+def build(kernel, warps=4, ctas=1, **overrides):
+    signature = {"ctx": "*i64", "a": "*i32", "out": "*i32"}
+    options = {"num_warps": warps, "num_stages": 1}
+    attrs = divisible(list(signature), dict.fromkeys(signature, 16))
+    spec = KernelSpec(kernel, signature, {}, attrs, GPUTarget("cuda", 90, 32), options)
+    return Litmus(
+        {"fused": capture_ttgir(spec).ttgir}, tuple(signature.items()), ctas, overrides=overrides
+    )
+
+
+def findings(program, **options):
+    found = []
+    for policy in ("random", "late", "early"):
+        for seed in range(4):
+            found += simulate(
+                program, seed=seed, scheduler=policy, calls=2, **options
+            ).verdict.findings
+    return {finding.kind for finding in found}
+
+
+def check_gathered(program, calls=3):
+    """Every rank's output is the other's row."""
+    for policy, seed in (("random", 0), ("random", 1), ("late", 2), ("early", 3)):
+        result = simulate(program, calls=calls, seed=seed, scheduler=policy)
+        assert result.verdict.ok, str(result.verdict)
+        assert len(result.outputs) == calls
+        for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+            for rank in range(2):
+                assert (outputs["out"][rank] == inputs["a"][1 - rank][0]).all()
+
+
+@triton.jit
+def _row_of_peer(ctx, a):
+    """This rank's row, and the one that its peer puts."""
+    rank = tl.load(ctx + 12).to(tl.int32)
+    return a + rank * 256, a + (1 - rank) * 256
+
+
+@triton.jit
+def message_passing(ctx, a, out):
+    """All threads store to the peer, a barrier, release; acquire, all threads load."""
+    mine, other = _row_of_peer(ctx, a)
+    offsets = tl.arange(0, 256)
+    command = words.words64(tl.load(ctx + COMMANDS))
+    remote = words.words32(tl.load(command + COMMAND_DST))
+    signals.wait_signals(ctx, 1, 2, TILE, False)
+    tl.store(remote + offsets, tl.load(mine + offsets))
+    tl.debug_barrier()
+    signals.raise_signals(ctx, 0, 1)
+    signals.wait_signals(ctx, 0, 1, TILE, False)
+    tl.store(out + offsets, tl.load(other + offsets))
+    calls.close_call(ctx)
+
+
+def test_message_passing():
+    check_gathered(build(message_passing))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        drop(r'"(gpu|ttg)\.barrier"'),
+        replace("sem = 3 : i32", "sem = 1 : i32"),
+        replace("sem = 2 : i32", "sem = 1 : i32"),
+        replace("scope = 3 : i32, sem = 3", "scope = 1 : i32, sem = 3"),
+        replace("scope = 3 : i32, sem = 2", "scope = 1 : i32, sem = 2"),
+    ],
+    ids=[
+        "no barrier",
+        "relaxed release",
+        "relaxed acquire",
+        "release of one GPU",
+        "acquire of one GPU",
+    ],
+)
+def test_message_passing_needs_every_part(fault):
+    assert Kind.RACE in findings(fault(build(message_passing)))
+
+
+@triton.jit
+def by_commands(ctx, a, out):
+    """The communication role moves the row."""
+    _, other = _row_of_peer(ctx, a)
+    offsets = tl.arange(0, 256)
+    copy.run_commands_ldst(ctx, ctx, 16, 32)
+    signals.wait_signals(ctx, 0, 1, TILE, False)
+    if tl.program_id(0) == 0:
+        tl.store(out + offsets, tl.load(other + offsets))
+    calls.close_call(ctx)
+
+
+@pytest.mark.parametrize("ctas", [1, 3])
+def test_commands_share_blocks_and_raise_once(ctas):
+    check_gathered(build(by_commands, ctas=ctas))
+
+
+@triton.jit
+def open_and_close(ctx, a, out):
+    """Nothing but the protocol of a call, opening signals included."""
+    offsets = tl.arange(0, 256)
+    calls.open_call(ctx)
+    signals.wait_signals(ctx, 0, 1, TILE, False)
+    if tl.program_id(0) == 0:
+        tl.store(out + offsets, offsets * 0 + words.epoch_of(ctx))
+    calls.close_call(ctx)
+
+
+def test_calls_open_and_close():
+    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2)])
+    for seed in range(4):
+        result = simulate(program, calls=4, seed=seed)
+        assert result.verdict.ok, str(result.verdict)
+        for call, outputs in enumerate(result.outputs, start=1):
+            assert (outputs["out"][0] == call).all()
+
+
+@triton.jit
+def read_tables(ctx, a, out):
+    """What the host has prepared."""
+    m, n, k, begin, end = tile.read_tile(ctx, 0)
+    first, last = tile.input_rows(ctx)
+    offsets = tl.arange(0, 256)
+    value = m + 10 * n + 100 * k + 1000 * begin + 10000 * end + 100000 * first + last
+    tl.store(out + offsets, offsets * 0 + value)
+    calls.close_call(ctx)
+
+
+def test_tables_are_read():
+    result = simulate(build(read_tables))
+    assert result.verdict.ok
+    for rank in range(2):
+        assert (result.outputs[0]["out"][rank] == 10987 + rank).all()
+
+
+@triton.jit
+def guarded(ctx, a, out):
+    """The guard's wait; then one that must be given up."""
+    offsets = tl.arange(0, 256)
+    guard.guard(ctx, 1, 2)
+    arrived = signals.wait_signals(ctx, 0, 1, TILE, False)
+    tl.store(out + offsets, offsets * 0 + arrived + 10 * signals.aborted(ctx))
+    calls.close_call(ctx)
+
+
+def test_a_wait_in_vain_is_a_deadlock_or_a_timeout():
+    program = build(guarded)
+    assert findings(program) == {Kind.DEADLOCK}
+    assert findings(program, timeouts=True) == {Kind.TIMEOUT}
+    result = simulate(program, timeouts=True)
+    for rank in range(2):
+        assert (result.outputs[0]["out"][rank] == 10).all()
+    message = result.verdict.findings[0].message
+    assert (
+        "waited 1 s for chunk a[1:2, 0:256] from rank 1"
+        in message + result.verdict.findings[1].message
+    )
+
+
+@triton.jit
+def out_of_bounds(ctx, a, out):
+    offsets = tl.arange(0, 256)
+    tl.store(out + offsets + 1, offsets)
+
+
+@triton.jit
+def never_written(ctx, a, out):
+    _, other = _row_of_peer(ctx, a)
+    offsets = tl.arange(0, 256)
+    tl.store(out + offsets, tl.load(other + offsets))
+
+
+@triton.jit
+def half_written(ctx, a, out):
+    offsets = tl.arange(0, 128)
+    tl.store(out + offsets, offsets)
+
+
+@triton.jit
+def scalar_then_tensor(ctx, a, out):
+    """One thread stores, the others load without a barrier."""
+    offsets = tl.arange(0, 256)
+    tl.store(out, 1)
+    tl.store(out + offsets, tl.load(out + offsets))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind"),
+    [
+        (out_of_bounds, Kind.OUT_OF_BOUNDS),
+        (never_written, Kind.UNWRITTEN),
+        (half_written, Kind.OUTPUT),
+        (scalar_then_tensor, Kind.RACE),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_memory_errors(kernel, kind):
+    assert kind in findings(build(kernel))
