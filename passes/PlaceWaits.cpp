@@ -8,6 +8,8 @@
 #include "passes/KernelDependence.h"
 #include "passes/Passes.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 using namespace mlir;
 
 namespace syncopate {
@@ -45,22 +47,30 @@ private:
     if (failed(order))
       return failure();
     int64_t ctas = kernel.getCtas();
-    // By set, the last transfer of each queue, which stands for those before.
-    SmallVector<std::map<Queue, unsigned>> lastOfSet;
+    // By set, the last transfer of each queue, which stands for those before;
+    // queues by their number in order of appearance.
+    std::map<Queue, unsigned> queues;
+    SmallVector<SmallVector<std::pair<unsigned, unsigned>>> lastOfSet;
     for (ArrayRef<unsigned> set : dependence.getSets()) {
-      auto &last = lastOfSet.emplace_back();
+      std::map<Queue, unsigned> last;
       for (unsigned id : set)
         last[graph.getQueue(id)] = id;
+      auto &numbered = lastOfSet.emplace_back();
+      for (auto [queue, id] : last) {
+        auto it = queues.try_emplace(queue, queues.size()).first;
+        numbered.emplace_back(it->second, id);
+      }
     }
     // By CTA and queue, the last transfer of the queue that was waited for.
-    std::map<std::pair<int64_t, Queue>, unsigned> waited;
+    llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> waited;
     // Tiles that wait for the same share rows.
     std::map<SmallVector<unsigned>, int64_t> rows;
     SmallVector<int64_t> tileValues, waitValues;
     for (auto [position, tile] : llvm::enumerate(*order)) {
       SmallVector<unsigned> waits;
       for (auto [queue, id] : lastOfSet[dependence.getSet(tile)]) {
-        auto [it, isNew] = waited.try_emplace({position % ctas, queue}, id);
+        auto [it, isNew] = waited.try_emplace(
+            {static_cast<unsigned>(position % ctas), queue}, id);
         if (!isNew && it->second >= id)
           continue;
         it->second = id;
