@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from syncopate.abi import STAGING, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
-from syncopate.runtime.interface import BufferSpec, Region
+from syncopate.runtime.interface import BufferSpec
+from syncopate.show.flags import raised_flag, waited_flag
 
 Row = dict[str, int]
+Reads = Callable[[Sequence[int]], "Iterable[Box]"]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A region of a buffer, in elements; `buffer` is its index in the plan."""
+
+    buffer: int
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def overlaps(self, other: Box) -> bool:
+        """Whether both have an element in common."""
+        spans = zip(self.offsets, self.sizes, other.offsets, other.sizes, strict=True)
+        return self.buffer == other.buffer and all(a < c + d and c < a + b for a, b, c, d in spans)
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """One command: a region that `by` copies from rank `src` to rank `dst`.
+    """A region that `by` copies from rank `src` to rank `dst`: one transfer of the plan.
 
     A rank whose input others get first stages it: it copies its own input, from where the caller keeps it, to the
     region of its own buffer that others read.
 
     Attributes:
       origin: the rank whose input the region is, which a ring forwards.
+      region: where it goes, as `a[0:128, 0:512]`.
+      source: where it comes from, likewise.
       signals: the flags, as (rank, index), that say that it has arrived.
       raises: the same by name: what the flag is called, and whose it is.
       waits: names of the flags of `by` that it waits for.
-      staging: whether the command stages the rank's own input.
+      staging: whether it stages the rank's own input.
     """
 
     by: int
@@ -34,6 +53,7 @@ class Transfer:
     dst: int
     origin: int
     region: str
+    source: str
     realization: str
     signals: tuple[tuple[int, int], ...]
     raises: tuple[tuple[str, int], ...]
@@ -48,116 +68,277 @@ class Tile:
     Attributes:
       waits: the transfers that it waits for; none where an earlier tile of the
         same CTA has waited for them.
+      flags: names of the flags that it waits for.
       origins: the ranks whose input it reads.
     """
 
     coords: tuple[int, ...]
     position: int
     waits: tuple[Transfer, ...]
+    flags: tuple[str, ...]
     origins: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One rank: its tiles in order and the commands that it carries out."""
+    """One rank: its tiles in order and the transfers that it carries out.
+
+    Attributes:
+      opens: flags, as (name, rank), that it raises when a call opens.
+      guards: flags that must say so before its input is replaced.
+      closes_after: flags that it waits for before a call ends.
+      closes: flags, as (name, rank), that it raises then.
+    """
 
     rank: int
     tiles: tuple[Tile, ...]
     transfers: tuple[Transfer, ...]
+    opens: tuple[tuple[str, int], ...]
+    guards: tuple[str, ...]
+    closes_after: tuple[str, ...]
+    closes: tuple[tuple[str, int], ...]
 
 
-def _region(buffer: BufferSpec, row: Row) -> tuple[str, int]:
-    """A command's destination region in words, and the rank whose input it is."""
-    size = DTYPES[buffer.dtype].nbytes
-    stride = prod(buffer.shape[1:]) * size
-    top, left = row["dst_offset"] // stride, row["dst_offset"] % stride // size
-    # Rows that lie behind one another may have become one long row.
-    height = row["rows"] * max(1, row["row_bytes"] // stride)
-    right = left + min(row["row_bytes"], stride) // size
-    words = f"{buffer.name}[{top}:{top + height}, {left}:{right}]"
-    holders = _holders(buffer, (top, left), (1, 1))
-    return words, holders[0] if holders else row["src_rank"]
+@dataclass
+class _Move:
+    """The commands of one transfer, as they are read."""
+
+    row: Row
+    by: int
+    src: list[Box] = field(default_factory=list)
+    dst: list[Box] = field(default_factory=list)
+    waits: list[Row] = field(default_factory=list)
+    signals: list[Row] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        names = ("transfer", "src_rank", "dst_rank", "src_buffer", "dst_buffer")
+        # A rank stages the inputs of all its buffers at once.
+        return tuple(self.row[n] for n in names[: 1 if self.row["transfer"] == STAGING else 5])
 
 
-def _holders(
-    buffer: BufferSpec, offsets: tuple[int, int], sizes: tuple[int, int]
-) -> tuple[int, ...]:
-    """The ranks whose input overlaps a region; of a buffer that is no matrix only the first dimension counts."""
-    dims = 2 if len(buffer.shape) == 2 else 1
+def _box(buffers: Sequence[BufferSpec], row: Row, side: str) -> Box:
+    """One side of a command: `rows` rows of `row_bytes`, which may cover whole inner dimensions."""
+    index = row[f"{side}_buffer"]
+    buffer = buffers[index]
+    item = DTYPES[buffer.dtype].nbytes
+    dims = len(buffer.shape)
+    strides = [prod(buffer.shape[dim + 1 :]) for dim in range(dims)]
+    rest, offsets = row[f"{side}_offset"] // item, []
+    for stride in strides:
+        offsets.append(rest // stride)
+        rest %= stride
+    elements, sizes = row["row_bytes"] // item, [1] * dims
+    for dim in reversed(range(dims)):
+        sizes[dim] = min(elements, buffer.shape[dim])
+        elements = -(-elements // buffer.shape[dim])
+    if row["rows"] > 1:
+        # Of dimensions with the same stride all but the first have one element.
+        sizes[strides.index(row[f"{side}_stride"] // item)] *= row["rows"]
+    return Box(index, tuple(offsets), tuple(sizes))
 
-    def overlaps(region: Region) -> bool:
-        bounds = (offsets, sizes, region.offsets, region.sizes)
-        spans = zip(*(bound[:dims] for bound in bounds), strict=True)
-        return all(a < c + d and c < a + b for a, b, c, d in spans)
 
-    return tuple(r for r, regions in enumerate(buffer.inputs) if any(map(overlaps, regions)))
+def _merge(boxes: list[Box], box: Box) -> None:
+    """Appends a box, as one with those before it where they make up a box."""
+    while boxes and boxes[-1].buffer == box.buffer:
+        last = boxes[-1]
+        begins = tuple(map(min, last.offsets, box.offsets))
+        ends = (
+            max(a + b, c + d)
+            for a, b, c, d in zip(last.offsets, last.sizes, box.offsets, box.sizes, strict=True)
+        )
+        sizes = tuple(end - begin for begin, end in zip(begins, ends, strict=True))
+        if prod(sizes) != prod(last.sizes) + prod(box.sizes):
+            break
+        boxes.pop()
+        box = Box(box.buffer, begins, sizes)
+    boxes.append(box)
 
 
-def signal_name(program: Any, signal: int) -> str:
-    """A flag in the words of docs/protocol.md: `s3`, `done[1]`, `engine_done`."""
-    layout, world = program.signal_layout, program.world_size
-    for kind in ("ready", "done", "ready_twin", "done_twin"):
-        first = getattr(layout, kind)
-        if first <= signal < first + world:
-            return f"{kind}[{signal - first}]"
-    return "engine_done" if signal == layout.engine_done else f"s{signal}"
+def _words(buffers: Sequence[BufferSpec], boxes: Sequence[Box]) -> str:
+    parts = []
+    for box in boxes:
+        spans = (f"{a}:{a + b}" for a, b in zip(box.offsets, box.sizes, strict=True))
+        parts.append(f"{buffers[box.buffer].name}[{', '.join(spans)}]")
+    return " and ".join(parts)
+
+
+def _read_moves(
+    buffers: Sequence[BufferSpec], tables: Mapping[str, list[Row]], by: int
+) -> list[_Move]:
+    moves: list[_Move] = []
+    for row in tables["commands"]:
+        move = _Move(row, by)
+        if moves and moves[-1].key == move.key:
+            move = moves[-1]
+        else:
+            moves.append(move)
+        _merge(move.src, _box(buffers, row, "src"))
+        _merge(move.dst, _box(buffers, row, "dst"))
+        move.waits += tables["waits"][row["wait_begin"] : row["wait_end"]]
+        move.signals += tables["signals"][row["signal_begin"] : row["signal_end"]]
+    return moves
+
+
+class _Origins:
+    """Whose input lies where, after all transfers."""
+
+    def __init__(self, program: Any, moves: Iterable[_Move]) -> None:
+        self._inputs = {
+            rank: [
+                Box(index, region.offsets, region.sizes)
+                for index, buffer in enumerate(program.buffers)
+                for region in buffer.inputs[rank]
+            ]
+            for rank in range(program.world_size)
+        }
+        self._arrivals: dict[tuple[int, int], list[_Move]] = {}
+        for move in moves:
+            if move.row["transfer"] != STAGING:
+                key = (move.row["dst_rank"], move.row["dst_buffer"])
+                self._arrivals.setdefault(key, []).append(move)
+        self._known: dict[tuple[int, Box], tuple[int, ...]] = {}
+
+    def of_transfer(self, move: _Move) -> int:
+        """The rank whose input a transfer copies or forwards."""
+        seen: set[int] = set()
+        while id(move) not in seen:
+            seen.add(id(move))
+            source = move.row["src_rank"]
+            if _touch(move.src, self._inputs[source]):
+                return source
+            arrivals = self._arrivals.get((source, move.row["src_buffer"]), ())
+            move = next((m for m in arrivals if _touch(m.dst, move.src)), move)
+        return int(move.row["src_rank"])
+
+    def of_box(self, rank: int, box: Box) -> tuple[int, ...]:
+        """The ranks whose inputs a region of a rank's buffer holds in the end."""
+        if (rank, box) not in self._known:
+            found = {rank} if _touch([box], self._inputs[rank]) else set()
+            for move in self._arrivals.get((rank, box.buffer), ()):
+                if _touch(move.dst, [box]):
+                    found.add(self.of_transfer(move))
+            self._known[rank, box] = tuple(sorted(found))
+        return self._known[rank, box]
+
+
+def _touch(some: Iterable[Box], others: Sequence[Box]) -> bool:
+    return any(a.overlaps(b) for a in some for b in others)
+
+
+def _tile_reads(program: Any) -> Reads | None:
+    """What a tile reads, as far as it is known.
+
+    A plan's footprints say so. Without them, a tile is taken to read the rows of the first buffer that `tile_shape[0]`
+    and its first coordinate give, as a GEMM's does.
+    """
+    from syncopate.show.plan_file import find_accesses
+
+    accesses = find_accesses(program)
+    if accesses:
+        return lambda coords: (
+            Box(access.buffer, access.offsets(coords), access.sizes) for access in accesses
+        )
+    shape = program.buffers[0].shape
+    try:
+        height = program.tile_shape[0]
+    except SyncopateError:
+        return None
+    inner = (0,) * (len(shape) - 1)
+    return lambda coords: [Box(0, (coords[0] * height, *inner), (height, *shape[1:]))]
 
 
 def read_lanes(program: Any) -> list[Lane]:
     """One `Lane` per rank of `program`.
 
-    A tile is taken to read the rows of the first buffer that `tile_shape[0]` and
-    its first coordinate give, as a GEMM's does; where the shape is not known, what
-    it or an earlier tile of its CTA waits for.
+    Where it is not known what a tile reads, its `origins` are those of what it or an earlier tile of its CTA waits for.
     """
-    gathered = program.buffers[0]
-    try:
-        height = program.tile_shape[0]
-    except SyncopateError:
-        height = None
     tables = [
         {name: table.rows() for name, table in program.rank_tables(rank).items()}
         for rank in range(program.world_size)
     ]
-    carried: list[list[Transfer]] = []
+    moves = [_read_moves(program.buffers, table, rank) for rank, table in enumerate(tables)]
+    origins = _Origins(program, [move for some in moves for move in some])
+    carried = [tuple(_transfer(program, move, origins) for move in some) for some in moves]
     raised: dict[tuple[int, int], list[Transfer]] = {}
-    for rank, table in enumerate(tables):
-        carried.append([])
-        for row in table["commands"]:
-            region, origin = _region(program.buffers[row["dst_buffer"]], row)
-            signals = table["signals"][row["signal_begin"] : row["signal_end"]]
-            waits = table["waits"][row["wait_begin"] : row["wait_end"]]
-            transfer = Transfer(
-                rank,
-                row["src_rank"],
-                row["dst_rank"],
-                origin,
-                region,
-                Realization(row["realization"]).name.lower(),
-                tuple((s["rank"], s["signal"]) for s in signals),
-                tuple((signal_name(program, s["signal"]), s["rank"]) for s in signals),
-                tuple(signal_name(program, w["signal"]) for w in waits),
-                row["transfer"] == STAGING,
-            )
-            carried[-1].append(transfer)
+    for transfers in carried:
+        for transfer in transfers:
             for key in transfer.signals:
                 raised.setdefault(key, []).append(transfer)
+    reads = _tile_reads(program)
     lanes = []
     for rank, table in enumerate(tables):
-        tiles: list[Tile] = []
-        for position, row in enumerate(table["tiles"]):
-            waits = table["waits"][row["wait_begin"] : row["wait_end"]]
-            found = (t for w in waits for t in raised.get((rank, w["signal"]), ()))
-            coords = (row["c0"], row["c1"], row["c2"])
-            transfers = tuple(dict.fromkeys(found))
-            if height is not None:
-                first_row, columns = coords[0] * height, gathered.shape[-1]
-                origins = _holders(gathered, (first_row, 0), (height, columns))
-            elif transfers:
-                origins = tuple(dict.fromkeys(t.origin for t in transfers))
-            else:
-                before = position - program.num_ctas
-                origins = tiles[before].origins if before >= 0 else (rank,)
-            tiles.append(Tile(coords, position, transfers, origins))
-        lanes.append(Lane(rank, tuple(tiles), tuple(carried[rank])))
+        call = table["calls"][0]
+        rows = {
+            name: table[of][call[f"{name}_begin"] : call[f"{name}_end"]]
+            for name, of in (
+                ("open", "signals"),
+                ("guard", "waits"),
+                ("close_wait", "waits"),
+                ("close_signal", "signals"),
+            )
+        }
+        lanes.append(
+            Lane(
+                rank,
+                _read_tiles(program, rank, table, raised, reads, origins),
+                carried[rank],
+                _raised(program, rows["open"]),
+                _waited(program, rows["guard"]),
+                _waited(program, rows["close_wait"]),
+                _raised(program, rows["close_signal"]),
+            )
+        )
     return lanes
+
+
+def _read_tiles(
+    program: Any,
+    rank: int,
+    table: Mapping[str, list[Row]],
+    raised: Mapping[tuple[int, int], list[Transfer]],
+    reads: Reads | None,
+    origins: _Origins,
+) -> tuple[Tile, ...]:
+    tiles: list[Tile] = []
+    for position, row in enumerate(table["tiles"]):
+        waits = table["waits"][row["wait_begin"] : row["wait_end"]]
+        coords = (row["c0"], row["c1"], row["c2"])
+        transfers = tuple(
+            dict.fromkeys(t for w in waits for t in raised.get((rank, w["signal"]), ()))
+        )
+        if reads is not None:
+            found = {o for box in reads(coords) for o in origins.of_box(rank, box)}
+            whose = tuple(sorted(found)) or (rank,)
+        elif transfers:
+            whose = tuple(dict.fromkeys(t.origin for t in transfers))
+        else:
+            before = position - program.num_ctas
+            whose = tiles[before].origins if before >= 0 else (rank,)
+        tiles.append(Tile(coords, position, transfers, _waited(program, waits), whose))
+    return tuple(tiles)
+
+
+def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
+    row = move.row
+    return Transfer(
+        by=move.by,
+        src=row["src_rank"],
+        dst=row["dst_rank"],
+        origin=origins.of_transfer(move),
+        region=_words(program.buffers, move.dst),
+        source=_words(program.buffers, move.src),
+        realization=Realization(row["realization"]).name.lower(),
+        signals=tuple((s["rank"], s["signal"]) for s in move.signals),
+        raises=_raised(program, move.signals),
+        waits=_waited(program, move.waits),
+        staging=row["transfer"] == STAGING,
+    )
+
+
+def _waited(program: Any, rows: Iterable[Row]) -> tuple[str, ...]:
+    return tuple(waited_flag(program, row["signal"], row["count"]) for row in rows)
+
+
+def _raised(program: Any, rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
+    return tuple((raised_flag(program, row["signal"]), row["rank"]) for row in rows)

@@ -2,36 +2,113 @@
 
 from __future__ import annotations
 
-from syncopate.errors import PlanError
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
-from syncopate.plan.schedule import Schedule, read_schedule
+from syncopate.plan.schedule import Access, Schedule, read_schedule
+
+OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
+    "algorithm": ("direct_push", "direct_pull", "ring_push", "ring_pull"),
+    "splits": range(1, 4097),
+    "realization": ("copy_engine", "ldst_colocated"),
+    "order": ("arrival", "grouped"),
+    "group": range(1, 2**31),
+    "pause": range(1_000_001),
+}
+"""The pipeline's options, and what each may be: one of some words, or a number in a range."""
 
 
-def schedule_plan(text: str, options: str = "") -> Schedule:
+def schedule_plan(text: str, options: str = "", *, file: str = "") -> Schedule:
     """Runs `syncopate-plan-pipeline` on a module with one plan and one kernel binding.
 
     Args:
       text: the module; footprints stand in it.
       options: of the pipeline, such as `splits=2 realization=copy_engine`.
+      file: where the text comes from, for errors.
 
     Raises:
       PlanError: the module is malformed, a pass refuses it, or it has no kernel.
+      SyncopateError: an option is unknown or has no such value.
     """
-    module = _lower(text, options)
+    module = _lower(text, options, file)
     plans = [op for op in module.body.operations if isinstance(op, chunk.PlanOp)]
     if len(plans) != 1:
-        raise PlanError(f"expects a module with one chunk.plan, but got {len(plans)}")
+        raise PlanError(f"{file or 'module'}: expects one chunk.plan, but got {len(plans)}")
+    if not any(isinstance(op, chunk.KernelOp) for op in plans[0].regions[0].blocks[0].operations):
+        name = plans[0].attributes["sym_name"].value
+        raise PlanError(
+            f"{file or 'module'}: plan {name} has no chunk.kernel, so there are no tiles to schedule; add one behind "
+            'its transfers: chunk.kernel @k tiles [4, 8] ctas 8 args(%a as "a") after(%t) : !buf '
+            '{ chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512] } (see docs/plans.md)'
+        )
     return read_schedule(plans[0])
 
 
 def lower_plan(text: str, options: str = "") -> str:
     """The module after `syncopate-plan-pipeline`, as `syncopate-opt` prints it; otherwise like `schedule_plan`."""
-    return str(_lower(text, options))
+    return str(_lower(text, options, ""))
 
 
-def _lower(text: str, options: str) -> ir.Module:
-    module = parse(text, new_context())
-    run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
+def check_options(options: str) -> None:
+    """Checks options of the pipeline as a user writes them, `name=value` with spaces between.
+
+    Raises:
+      SyncopateError: an option is unknown or has no such value.
+    """
+    for word in options.split():
+        name, equals, value = word.partition("=")
+        if name not in OPTIONS or not equals:
+            raise SyncopateError(
+                f"options: expects name=value with a name of {', '.join(OPTIONS)}, but got {word!r}"
+            )
+        known = OPTIONS[name]
+        if isinstance(known, tuple):
+            if value not in known:
+                raise SyncopateError(
+                    f"options: {name} expects one of {', '.join(known)}, but got {value!r}"
+                )
+        elif not re.fullmatch(r"\d{1,10}", value) or int(value) not in known:
+            raise SyncopateError(
+                f"options: {name} expects a number in [{known.start}, {known.stop - 1}], but got {value!r}"
+            )
+
+
+def find_accesses(program: Any) -> tuple[Access, ...]:
+    """The regions that a tile of a schedule or a compiled program reads; nothing if it does not say so."""
+    accesses = getattr(program, "accesses", None)
+    if accesses is None:
+        text = getattr(program, "ir", {}).get("lowered")
+        if text is None:
+            return ()
+        for op in parse(text, new_context()).body.operations:
+            if isinstance(op, chunk.PlanOp):
+                accesses = read_schedule(op).accesses
+    return tuple(access for access in accesses or () if not access.writes)
+
+
+def _lower(text: str, options: str, file: str) -> ir.Module:
+    check_options(options)
+    with _name_file(file):
+        module = parse(text, new_context())
+        run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
     return module
+
+
+@contextlib.contextmanager
+def _name_file(file: str) -> Iterator[None]:
+    """Puts a file's name where MLIR, which has got its text, can only say `-`."""
+    try:
+        yield
+    except PlanError as error:
+        if not file:
+            raise
+        named = re.sub(
+            r"^(\s*)-:(?=\d)", lambda m: f"{m[1]}{file}:", str(error), flags=re.MULTILINE
+        )
+        raise PlanError(named) from None

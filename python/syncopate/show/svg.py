@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 FONT = "system-ui, 'Segoe UI', 'Helvetica Neue', 'DejaVu Sans', sans-serif"
@@ -13,6 +15,13 @@ RANKS = ("#4c8fc7", "#eda43b", "#3fa58a", "#c886b3", "#dd7a4b", "#7b7fc4", "#b7a
 def rank_colour(rank: int) -> str:
     """The colour that stands for data that started out at `rank`."""
     return RANKS[rank % len(RANKS)]
+
+
+def wrap(words: str, width: float, size: float, lines: int = 1) -> list[str]:
+    """A text as lines that surely fit into `width`, with an ellipsis where something is missing."""
+    # No font that stands for FONT has wider letters and digits on average.
+    room = max(int(width / (0.55 * size)), 2)
+    return textwrap.wrap(words, room, max_lines=lines, placeholder=" …", break_on_hyphens=False)
 
 
 class Drawing:
@@ -36,10 +45,9 @@ class Drawing:
     ) -> None:
         """A rectangle; `tip` is shown where the pointer rests on it."""
         self._grow(x + w, y + h)
-        shape = (
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:g}" '
-            f'fill="{fill}" stroke="{stroke}"'
-        )
+        shape = f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" fill="{fill}"'
+        shape += f' rx="{radius:g}"' if radius else ""
+        shape += f' stroke="{stroke}"' if stroke != "none" else ""
         self._parts.append(f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>")
 
     def text(
@@ -52,18 +60,29 @@ class Drawing:
         fill: str = INK,
         weight: int = 400,
         anchor: str = "start",
+        tip: str = "",
     ) -> None:
-        """One line of text with its baseline at `y`."""
+        """One line of text with its baseline at `y`; `tip` is shown where the pointer rests on it."""
+        style = f' font-weight="{weight}"' if weight != 400 else ""
+        style += f' text-anchor="{anchor}"' if anchor != "start" else ""
+        title = f"<title>{escape(tip)}</title>" if tip else ""
         self._parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{fill}" '
-            f'font-weight="{weight}" text-anchor="{anchor}">{escape(words)}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" fill="{fill}"{style}>'
+            f"{title}{escape(words)}</text>"
         )
+
+    def rects(self, boxes: Sequence[tuple[float, float, float, float]], fill: str) -> None:
+        """Many rectangles (x, y, width, height) of one colour, as one element."""
+        for x, y, w, h in boxes:
+            self._grow(x + w, y + h)
+        if boxes:
+            parts = (f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in boxes)
+            self.path("".join(parts), fill=fill)
 
     def path(self, d: str, *, fill: str = "none", stroke: str = "none", width: float = 1) -> None:
         """A path in SVG's own notation."""
-        self._parts.append(
-            f'<path d={quoteattr(d)} fill="{fill}" stroke="{stroke}" stroke-width="{width:g}"/>'
-        )
+        line = f' stroke="{stroke}" stroke-width="{width:g}"' if stroke != "none" else ""
+        self._parts.append(f'<path d={quoteattr(d)} fill="{fill}"{line}/>')
 
     def _grow(self, right: float, bottom: float) -> None:
         self._right, self._bottom = max(self._right, right), max(self._bottom, bottom)

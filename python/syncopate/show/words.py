@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from syncopate.runtime.interface import BufferParam
+from syncopate.show.flags import flags_of_ranks, join
 from syncopate.show.model import Lane, Transfer, read_lanes
 
 _MEANS = {
@@ -29,8 +31,8 @@ def describe_schedule(program: Any) -> str:
         lines.append(
             f"strategy: all-gathers by {_value(strategy.algorithm)}, transfers in "
             f"{strategy.splits} piece(s) by {_value(strategy.realization)}, tiles by "
-            f"{_value(strategy.order)} in groups of {strategy.group} rows; what the plan itself "
-            "says goes first"
+            f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
+            "after each block stored to another rank; what the plan itself says goes first"
         )
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
     if strategy is not None and _value(strategy.order) == "arrival":
@@ -39,8 +41,14 @@ def describe_schedule(program: Any) -> str:
             "others' in the order in which they should arrive; so transfers run beside tiles that "
             "do not need them"
         )
+    lines += _input(program, lanes)
+    lines.append(
+        "flags: sN says that transfer N is complete, ready[p] that the input of rank p is in place, done[p] that rank "
+        'p has finished a call; "for streams" names the twin of a flag that a copy engine\'s stream waits for'
+    )
+    dims = len(getattr(program, "tiles", (1, 1, 1)))
     for lane in lanes:
-        lines += ["", *_lane(lane, program.num_ctas)]
+        lines += ["", *_lane(lane, program.num_ctas, dims)]
     return "\n".join(lines)
 
 
@@ -48,7 +56,66 @@ def _value(choice: Any) -> str:
     return str(getattr(choice, "value", choice))
 
 
-def _lane(lane: Lane, ctas: int) -> list[str]:
+def _input(program: Any, lanes: list[Lane]) -> list[str]:
+    """Whether a rank's input is read where the caller keeps it, and why not."""
+    if not hasattr(program, "localized"):
+        return []  # A plan without a kernel's code leaves it open.
+    lines = []
+    for buffer in program.buffers:
+        if not any(buffer.inputs):
+            continue
+        if buffer.name != program.localized:
+            lines.append(
+                f"input {buffer.name}: copied into the symmetric buffer before the kernel, since "
+                f"{_obstacle(program, buffer, lanes)}"
+            )
+            continue
+        copied = [lane.rank for lane in lanes if lane.opens]
+        reason = "since copy engines of other ranks get it from there"
+        if len(copied) == len(lanes):
+            lines.append(
+                f"input {buffer.name}: copied into the symmetric buffer before the kernel, {reason}"
+            )
+            continue
+        words = f"input {buffer.name}: tiles read a rank's own rows where the caller keeps them, without a copy"
+        if copied:
+            words += (
+                f"; on rank {join(list(map(str, copied)))} it is copied into the symmetric buffer before the kernel, "
+                f"{reason}"
+            )
+        lines.append(words)
+    return lines
+
+
+def _obstacle(program: Any, buffer: Any, lanes: list[Lane]) -> str:
+    """What kept `chunk-localize-inputs` from rewriting the loads of a buffer."""
+    params = [
+        param
+        for param in program.params
+        if isinstance(param, BufferParam) and param.buffer == buffer.name
+    ]
+    if not params:
+        return "no parameter of the kernel is bound to it"
+    if not params[0].descriptor:
+        return (
+            f"the kernel takes it as a pointer, {params[0].name}; only descriptors can be replaced"
+        )
+    first = next(p for p in program.params if isinstance(p, BufferParam) and p.descriptor)
+    if params[0].name != first.name:
+        return f"only the first descriptor of a buffer, {first.name}, can be replaced"
+    whole = tuple(buffer.shape[1:])
+    for rank, regions in enumerate(buffer.inputs):
+        if len(regions) > 1 or any(region.sizes[1:] != whole for region in regions):
+            return f"the input of rank {rank} is not one block of whole rows"
+    for lane in lanes:
+        for tile in lane.tiles:
+            if lane.rank in tile.origins and len(tile.origins) > 1:
+                coords = ", ".join(map(str, tile.coords[: len(program.tiles)]))
+                return f"tile ({coords}) of rank {lane.rank} reads rows of it together with others'"
+    return f"the kernel does more with {params[0].name} than load blocks of it"
+
+
+def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
     first: dict[Transfer, int] = {}
     for tile in lane.tiles:
         for transfer in tile.waits:
@@ -57,19 +124,37 @@ def _lane(lane: Lane, ctas: int) -> list[str]:
     ahead = min(first.values(), default=total)
     share = 100 * ahead // max(total, 1)
     lines = [f"rank {lane.rank}: {total} tiles, {ahead} of them ({share} %) before the first wait"]
+    if lane.guards:
+        lines.append(f"  before its input is replaced it waits for {join(lane.guards)}")
+    if lane.opens:
+        lines.append(f"  opens a call: raises {flags_of_ranks(lane.opens)}")
     for t in lane.transfers:
-        after = f", after {' and '.join(t.waits)}" if t.waits else ""
-        if t.staging:
-            readers = " and ".join(f"rank {rank}" for rank, _ in t.signals) or "other ranks"
-            lines.append(f"  stages its input {t.region} for {readers} by {t.realization}{after}")
-            continue
-        arrow = f"to rank {t.dst}" if t.by == t.src else f"from rank {t.src}"
-        verb = "puts" if t.by == t.src else "gets"
-        lines.append(f"  {verb} {t.region} {arrow} by {t.realization}{after}")
+        lines.append(f"  {_what(t)} by {t.realization}{_flags(t)}")
     for transfer, position in sorted(first.items(), key=lambda item: item[1]):
-        coords = ", ".join(map(str, lane.tiles[position].coords))
+        coords = ", ".join(map(str, lane.tiles[position].coords[:dims]))
+        flags = join([name for name, rank in transfer.raises if rank == lane.rank][:1])
         lines.append(
-            f"  needs {transfer.region} from rank {transfer.src} at position {position} "
+            f"  needs {transfer.region} from rank {transfer.src} ({flags}) at position {position} "
             f"(round {position // ctas}), tile ({coords}): overlaps with {position} tiles"
         )
+    end = f"after {join(lane.closes_after)}" if lane.closes_after else "after its last tile"
+    raises = f": raises {flags_of_ranks(lane.closes)}" if lane.closes else ""
+    lines.append(f"  ends a call {end}{raises}")
     return lines
+
+
+def _what(t: Transfer) -> str:
+    if t.staging:
+        readers = " and ".join(f"rank {rank}" for _, rank in t.raises) or "other ranks"
+        return f"stages its input {t.region} for {readers}"
+    if t.by == t.src:
+        into = "" if t.source == t.region else f" into {t.region}"
+        return f"puts {t.source}{into} to rank {t.dst}"
+    into = "" if t.source == t.region else f" into {t.region}"
+    return f"gets {t.source}{into} from rank {t.src}"
+
+
+def _flags(t: Transfer) -> str:
+    after = f", after {join(t.waits)}" if t.waits else ""
+    raises = f", raises {flags_of_ranks(t.raises)}" if t.raises else ""
+    return after + raises
