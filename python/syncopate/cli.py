@@ -6,7 +6,7 @@ import argparse
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,25 @@ from syncopate.errors import InternalError, SyncopateError
 if TYPE_CHECKING:
     from syncopate.plan import Schedule
 
+_PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/plans.md)"
+_OPTIONS = (
+    "choices that go before the plan's strategy, with spaces between: "
+    "algorithm=direct_push|direct_pull|ring_push|ring_pull splits=N realization=copy_engine|ldst_colocated "
+    "order=arrival|grouped group=N pause=NS (default: none)"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the console script `syncopate`; returns the exit code."""
+    """Entry point of the console script `syncopate`; returns the exit code: 0, 1 for an error, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     # Options of syncopate-opt are none of ours, which argparse would insist on.
     if words[:1] == ["opt"]:
         return _opt(words[1:])
-    arguments = _parser().parse_args(words)
+    parser = _parser()
+    arguments = parser.parse_args(words)
+    if arguments.run is None:
+        parser.print_help()
+        return 0
     try:
         code: int = arguments.run(arguments)
     except SyncopateError as error:
@@ -32,11 +43,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from syncopate import __version__
+
     parser = argparse.ArgumentParser(
         prog="syncopate",
         description="Compiles a local Triton kernel and a chunk plan into one fused kernel.",
+        epilog="`syncopate COMMAND --help` lists what a command takes.",
     )
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parser.add_argument("--version", action="version", version=f"syncopate {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
 
     demo = commands.add_parser(
         "demo",
@@ -44,7 +60,13 @@ def _parser() -> argparse.ArgumentParser:
         description="Compiles all-gather + GEMM for sm_90 and saves every stage. With two or more "
         "GPUs it runs there beside torch; otherwise numpy executes the schedule of four ranks.",
     )
-    demo.add_argument("--out", type=Path, default=Path("syncopate-demo"), metavar="FOLDER")
+    demo.add_argument(
+        "--out",
+        type=Path,
+        default=Path("syncopate-demo"),
+        metavar="FOLDER",
+        help="where to save the stages; made if it is not there (default: %(default)s)",
+    )
     demo.add_argument(
         "--realization",
         choices=("ldst_colocated", "copy_engine"),
@@ -57,45 +79,76 @@ def _parser() -> argparse.ArgumentParser:
         default="direct_push",
         help="how the all-gather is decomposed (default: %(default)s)",
     )
-    demo.add_argument("--splits", type=int, default=1, help="pieces per transfer (default: 1)")
     demo.add_argument(
-        "--seeds", type=_positive, default=5, help="interleavings to check (default: 5)"
+        "--splits",
+        type=_number(4096),
+        default=1,
+        metavar="N",
+        help="pieces per transfer, up to 4096 (default: %(default)s)",
     )
+    _add_seeds(demo)
     demo.set_defaults(run=_demo)
 
-    commands.add_parser("opt", help="run syncopate-opt with the arguments that follow")
-    for name, words in (
-        ("explain", "say what each rank does in a plan in .mlir"),
-        ("draw", "draw the schedule of a plan in .mlir"),
-        ("check", "execute the schedule of a plan in .mlir with numpy"),
-    ):
-        command = commands.add_parser(
-            name, help=words, description="Lowers a plan with syncopate-plan-pipeline first."
-        )
-        command.add_argument("file", type=Path, help="module with a plan and a kernel binding")
-        command.add_argument("--options", default="", help='such as "splits=2 order=arrival"')
-        command.set_defaults(run={"explain": _explain, "draw": _draw, "check": _check}[name])
-        if name == "draw":
-            command.add_argument("--out", type=Path, default=Path("schedule.svg"))
-        if name == "check":
-            command.add_argument(
-                "--seeds", type=_positive, default=5, help="interleavings to check (default: 5)"
-            )
+    commands.add_parser(
+        "opt",
+        help="run syncopate-opt, the passes one by one, with the arguments that follow",
+        add_help=False,
+    )
+    explain = commands.add_parser(
+        "explain",
+        help="say what each rank does in a plan in .mlir",
+        description="Says in words what each rank computes, copies and waits for. Lowers the plan with "
+        "syncopate-plan-pipeline first.",
+    )
+    draw = commands.add_parser(
+        "draw",
+        help="draw the schedule of a plan in .mlir",
+        description="Draws the tiles, copies and waits of every rank as an SVG file. Lowers the plan with "
+        "syncopate-plan-pipeline first.",
+    )
+    check = commands.add_parser(
+        "check",
+        help="execute the schedule of a plan in .mlir with numpy",
+        description="Executes the schedules of all ranks with numpy in random interleavings, and looks whether every "
+        "tile finds what the plan brings there. Lowers the plan with syncopate-plan-pipeline first.",
+    )
+    for command, run in ((explain, _explain), (draw, _draw), (check, _check)):
+        command.add_argument("file", type=Path, help=_PLAN)
+        command.add_argument("--options", default="", metavar="WORDS", help=_OPTIONS)
+        command.set_defaults(run=run)
+    draw.add_argument(
+        "--out",
+        type=Path,
+        default=Path("schedule.svg"),
+        metavar="FILE",
+        help="the picture (default: %(default)s)",
+    )
+    _add_seeds(check)
     return parser
 
 
-def _positive(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expects at least 1, but got {number}")
-    return number
+def _add_seeds(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--seeds",
+        type=_number(10**6),
+        default=5,
+        metavar="N",
+        help="random interleavings to execute (default: %(default)s)",
+    )
+
+
+def _number(most: int) -> Callable[[str], int]:
+    def convert(word: str) -> int:
+        if not word.isdecimal() or not 1 <= int(word[:20]) <= most:
+            raise argparse.ArgumentTypeError(f"expects a number in [1, {most}], but got {word!r}")
+        return int(word)
+
+    return convert
 
 
 def _demo(arguments: argparse.Namespace) -> int:
     from syncopate.demo import Choices, run_demo
 
-    if arguments.splits < 1:
-        raise SyncopateError(f"--splits: expects at least 1, but got {arguments.splits}")
     choices = Choices(arguments.algorithm, arguments.realization, arguments.splits)
     return run_demo(arguments.out, choices, seeds=arguments.seeds)
 
@@ -103,17 +156,25 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _opt(words: list[str]) -> int:
     from syncopate._tools import find_tool
 
-    return subprocess.run([find_tool("syncopate-opt"), *words], check=False).returncode
+    try:
+        tool = find_tool("syncopate-opt")
+    except FileNotFoundError as error:
+        print(f"syncopate: {error}", file=sys.stderr)
+        return 1
+    return subprocess.run([tool, *words], check=False).returncode
 
 
 def _schedule(arguments: argparse.Namespace) -> Schedule:
-    from syncopate.show.plan_file import schedule_plan
+    from syncopate.show.plan_file import check_options, schedule_plan
 
+    check_options(arguments.options)
     try:
-        text = arguments.file.read_text()
+        text = arguments.file.read_text(encoding="utf-8")
     except OSError as error:
         raise SyncopateError(f"file: cannot read {arguments.file}: {error.strerror}") from None
-    return schedule_plan(text, arguments.options)
+    except UnicodeDecodeError:
+        raise SyncopateError(f"file: {arguments.file} is no text; expects {_PLAN}") from None
+    return schedule_plan(text, arguments.options, file=str(arguments.file))
 
 
 def _explain(arguments: argparse.Namespace) -> int:
@@ -128,7 +189,10 @@ def _draw(arguments: argparse.Namespace) -> int:
 
     schedule = _schedule(arguments)
     title = f"{schedule.name} on {schedule.world_size} ranks"
-    arguments.out.write_text(draw_schedule(schedule, title=title))
+    try:
+        arguments.out.write_text(draw_schedule(schedule, title=title), encoding="utf-8")
+    except OSError as error:
+        raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
     print(arguments.out)
     return 0
 

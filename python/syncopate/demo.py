@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from syncopate.errors import SyncopateError
+
 CHECK_SHAPE = (512, 512, 512)
 CHECK_RANKS = 4
 GPU_SHAPE = (8192, 3584, 8192)
@@ -60,7 +62,15 @@ def compile_ag_gemm(
 
 
 def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
-    """Compiles, saves every stage to `out`, then runs or checks; returns the exit code."""
+    """Compiles, saves every stage to `out`, then runs or checks; returns the exit code.
+
+    Raises:
+      SyncopateError: `out` cannot be written.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SyncopateError(f"out: cannot make the folder {out}: {error.strerror}") from None
     m, n, k = CHECK_SHAPE
     print(f"AG-GEMM {m} x {n} x {k}, bf16, {CHECK_RANKS} ranks, {choices.algorithm}, ", end="")
     print(f"{choices.realization}")
@@ -71,7 +81,11 @@ def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
     seconds = time.perf_counter() - start
     cubin = len(program.image.cubin)
     print(f"  compiled for sm_90 to a cubin of {cubin} bytes in {seconds:.1f} s, no GPU used")
-    for name, what in save_stages(program, out).items():
+    try:
+        stages = save_stages(program, out)
+    except OSError as error:
+        raise SyncopateError(f"out: cannot write {error.filename}: {error.strerror}") from None
+    for name, what in stages.items():
         print(f"    {out / name!s:<32} {what}")
     if _count_gpus() >= 2:
         return _run_on_gpus(choices)
@@ -83,14 +97,6 @@ def save_stages(program: Any, out: Path) -> dict[str, str]:
     from syncopate.show import draw_schedule
 
     out.mkdir(parents=True, exist_ok=True)
-    ranks = range(program.world_size)
-    tables = {
-        f"rank {rank}": {
-            name: {"columns": list(table.columns), "rows": table.values.tolist()}
-            for name, table in program.rank_tables(rank).items()
-        }
-        for rank in ranks
-    }
     title = f"{program.name} on {program.world_size} ranks"
     files: list[tuple[str, str, str | bytes]] = [
         ("plan.mlir", "the chunk plan as written", program.ir["plan"]),
@@ -100,15 +106,29 @@ def save_stages(program: Any, out: Path) -> dict[str, str]:
         ("fused.ttgir", "the same as Triton prints it", program.ir["ttgir"]),
         ("fused.ptx", "PTX", program.ir["ptx"]),
         ("fused.cubin", "machine code, one for all ranks", program.image.cubin),
-        ("tables.json", "schedule tables of every rank", json.dumps(tables, indent=1)),
+        ("tables.json", "schedule tables of every rank", format_json(program)),
         ("tables.txt", "the same to read", format_tables(program)),
         ("schedule.svg", "a picture: tiles, chunks and waits", draw_schedule(program, title=title)),
-        ("explain.txt", "what overlaps what, and why", program.explain()),
+        ("explain.txt", "what overlaps what, and why", program.explain() + "\n"),
     ]
     for name, _, content in files:
         data = content if isinstance(content, bytes) else content.encode()
         (out / name).write_bytes(data)
     return {name: what for name, what, _ in files}
+
+
+def format_json(program: Any) -> str:
+    """The schedule tables of every rank as JSON, a row of a table on a line."""
+    ranks = []
+    for rank in range(program.world_size):
+        tables = []
+        for name, table in program.rank_tables(rank).items():
+            rows = ",\n    ".join(map(json.dumps, table.values.tolist()))
+            rows = f"\n    {rows}\n  " if rows else ""
+            columns = json.dumps(list(table.columns))
+            tables.append(f'  "{name}": {{"columns": {columns}, "rows": [{rows}]}}')
+        ranks.append(f'"rank {rank}": {{\n' + ",\n".join(tables) + "\n}")
+    return "{\n" + ",\n".join(ranks) + "\n}\n"
 
 
 def format_tables(program: Any) -> str:

@@ -1,10 +1,14 @@
 """The command line, as far as it needs neither a kernel nor a GPU."""
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 
+from syncopate import Strategy, __version__
 from syncopate.cli import main
+from syncopate.show.plan_file import OPTIONS
 from syncopate.sim import Deadlock, StaleRead
 
 RING = Path(__file__).parents[2] / "examples" / "plans" / "ring_by_hand.mlir"
@@ -59,17 +63,74 @@ def test_missing_file_is_one_line(capsys):
     )
 
 
-def test_bad_plan_is_one_error_with_its_line(tmp_path, capsys):
+def test_bad_plan_is_one_error_with_its_file_and_line(tmp_path, capsys):
     plan = tmp_path / "bad.mlir"
     plan.write_text(RING.read_text().replace("from 2 to 0 :", "from 2 to 3 :"))
-    assert main(["check", str(plan)]) == 1
+    for command in ("check", "explain", "draw"):
+        assert main([command, str(plan)]) == 1
+        error = capsys.readouterr().err
+        assert f"{plan}:20: 'chunk.put' op expects dst rank to be in [0, 3), but got 3" in error
+
+
+def test_what_is_no_plan_is_one_line(tmp_path, capsys):
+    plan = tmp_path / "plan.mlir"
+    for content, said in (
+        (b"\xff\xfe\x00", f"file: {plan} is no text; expects a module in chunk IR"),
+        (b"", f"{plan}: expects one chunk.plan, but got 0"),
+        (b"chunk.plan @p mesh [2] {", f"{plan}:1: expected operation name"),
+        (b"chunk.plan @p mesh [2] {}", f"{plan}: plan p has no chunk.kernel"),
+    ):
+        plan.write_bytes(content)
+        assert main(["check", str(plan)]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"syncopate: {said}")
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("split=2", "expects name=value with a name of algorithm, splits, .*, but got 'split=2'"),
+        ("splits", "expects name=value with a name of .*, but got 'splits'"),
+        ("splits=0", r"splits expects a number in \[1, 4096\], but got '0'"),
+        ("splits=9999999999999999999999", r"splits expects a number in \[1, 4096\]"),
+        ("splits=2}", r"splits expects a number in \[1, 4096\], but got '2}'"),
+        ("splits=2 realization=foo", "realization expects one of copy_engine, ldst_colocated,"),
+        ("pause=1000001", r"pause expects a number in \[0, 1000000\], but got '1000001'"),
+    ],
+)
+def test_bad_options_are_refused(options, said, capsys):
+    assert main(["check", str(RING), "--options", options]) == 1
     error = capsys.readouterr().err
-    assert "expects dst rank to be in [0, 3), but got 3" in error
+    assert re.match(f"syncopate: options: {said}", error)
+    assert error.count("\n") == 1
 
 
-def test_bad_option_is_refused(capsys):
-    assert main(["demo", "--splits", "0"]) == 1
-    assert "--splits: expects at least 1, but got 0" in capsys.readouterr().err
+def test_options_know_what_strategies_know():
+    from syncopate.compiler.strategy import Algorithm, Realization, TileOrder
+
+    for name, kind in (
+        ("algorithm", Algorithm),
+        ("realization", Realization),
+        ("order", TileOrder),
+    ):
+        assert set(OPTIONS[name]) == {member.value for member in kind}
+    assert set(OPTIONS) == {field.name for field in dataclasses.fields(Strategy)}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["draw", str(RING), "--out", "/nonexistent/x.svg"], "--out: cannot write /nonexistent/x"),
+        (["demo", "--out", "/proc/xx"], "out: cannot make the folder /proc/xx: "),
+    ],
+)
+def test_unwritable_output_is_one_line(words, said, capsys):
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"syncopate: {said}")
+    assert err.count("\n") == 1
 
 
 def test_opt_passes_its_arguments_on(capfd):
@@ -77,7 +138,38 @@ def test_opt_passes_its_arguments_on(capfd):
     assert "chunk.schedule @gemm rank 2" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["nonsense"]])
-def test_usage_errors_and_help_leave_through_argparse(words):
-    with pytest.raises(SystemExit):
+def test_nothing_prints_the_help(capsys):
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    for command in ("demo", "opt", "explain", "draw", "check"):
+        assert re.search(rf"^    {command} ", said, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--help"], 0),
+        (["--version"], 0),
+        (["nonsense"], 2),
+        (["check"], 2),
+        (["check", str(RING), "--seeds", "0"], 2),
+        (["demo", "--seeds", "0"], 2),
+        (["demo", "--splits", "0"], 2),
+        (["demo", "--splits", "4097"], 2),
+    ],
+)
+def test_usage_errors_and_help_leave_through_argparse(words, code, capsys):
+    with pytest.raises(SystemExit) as left:
         main(words)
+    assert left.value.code == code
+    out, err = capsys.readouterr()
+    assert (err if code else out).startswith(("usage: syncopate", f"syncopate {__version__}"))
+
+
+@pytest.mark.parametrize("command", ["demo", "explain", "draw", "check"])
+def test_every_option_has_help_with_its_default(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    options = set(re.findall(r"--(?!help)[a-z]+", said.split("options:")[1]))
+    assert said.count("(default: ") == len(options) > 0

@@ -35,7 +35,11 @@ def test_demo_saves_every_stage_and_checks_the_schedule(tmp_path, capsys):
     assert "chunk.all_gather" in (tmp_path / "plan.mlir").read_text()
     assert "chunk.schedule" in (tmp_path / "lowered.mlir").read_text()
     assert (tmp_path / "fused.cubin").read_bytes().startswith(b"\x7fELF")
-    assert len(json.loads((tmp_path / "tables.json").read_text())) == demo.CHECK_RANKS
+    tables = (tmp_path / "tables.json").read_text()
+    assert len(json.loads(tables)) == demo.CHECK_RANKS
+    command = json.loads(tables)["rank 3"]["commands"]["rows"][0]
+    assert f"    {json.dumps(command)}," in tables.splitlines()
+    assert (tmp_path / "explain.txt").read_bytes().endswith(b"and 2\n")
     assert "rank 3, calls" in (tmp_path / "tables.txt").read_text()
 
 

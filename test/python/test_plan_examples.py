@@ -115,5 +115,5 @@ def test_every_footprint_is_checked(realization):
 
 
 def test_plan_without_kernel_is_refused():
-    with pytest.raises(PlanError, match=r"chunk\.kernel"):
+    with pytest.raises(PlanError, match=r"module: plan p has no chunk\.kernel, .*; add one behind"):
         schedule_plan("chunk.plan @p mesh [2] {}")
