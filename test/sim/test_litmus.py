@@ -80,7 +80,8 @@ class Litmus:
             "waits": [(peer, 1), (12 + peer, 0)],
             "signals": [(peer, rank, SignalKind.EPOCH), (peer, 12 + rank, SignalKind.EPOCH)],
             "commands": [
-                (rank, rank, 0, rank * row, peer, 0, rank * row, 1, row, row, row, 1, 2, 0, 1, Realization.LDST_COLOCATED, 0)
+                (rank, rank, 0, rank * row, peer, 0, rank * row, 1, row, row, row, 1, 2, 0, 1,
+                Realization.LDST_COLOCATED, 0)
             ],
             "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
             **self.overrides,

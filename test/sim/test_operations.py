@@ -84,7 +84,7 @@ def test_unknown_operations_are_named_with_their_place():
 def test_unknown_assembly_is_shown():
     program = ag_gemm()
     text = program.ir["fused"].replace("fence.proxy.async;", "fence.proxy.tensormap;")
-    with pytest.raises(SimulationError, match="inline assembly 'fence.proxy.tensormap"):
+    with pytest.raises(SimulationError, match=r"inline assembly 'fence\.proxy\.tensormap"):
         simulate(with_fused(program, text))
 
 

@@ -1,9 +1,9 @@
 """Vector clocks: who has seen what of whom.
 
 A *thread* here is whatever the memory model orders accesses by: the thread of a role that performs scalar atomics, the
-other threads of the role, a queue of asynchronous operations, an mbarrier's deliveries, a stream. Each has one component
-in every vector. An access is stamped with its thread and that thread's component; it happens before whatever has a vector
-whose component is at least the stamp.
+other threads of the role, a queue of asynchronous operations, an mbarrier's deliveries, a stream. Each has one
+component in every vector. An access is stamped with its thread and that thread's component; it happens before
+whatever has a vector whose component is at least the stamp.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Global memory of all ranks: one simulated address space, with a shadow that knows who wrote and read what, and when.
 
-Every buffer, tensor, flag array, state, table upload and host record is a *region* far away from all others, so an address
-that leaves its region is an error rather than a stray write. Three kinds:
+Every buffer, tensor, flag array, state, table upload and host record is a *region* far away from all others, so an
+address that leaves its region is an error rather than a stray write. Three kinds:
 
 * DATA holds elements. Its shadow has one entry for each *granule*, a number of bytes that divides every access to it:
   the last write (thread, clock, operation, call) and, for each thread that reads it, the clock of its last read.
-* WORDS holds flags and state, accessed word by word and atomically. Each word has the same shadow, and what was released.
+* WORDS holds flags and state, accessed word by word and atomically. Each word has the same shadow, and what was
+  released.
 * TABLE is written before the first call and only read afterwards.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -22,7 +23,17 @@ from syncopate.sim.clocks import SyncWord, Vector
 from syncopate.sim.findings import Kind, Stop
 from syncopate.sim.values import Element
 
-__all__ = ["Access", "Descriptor", "GlobalMemory", "Reporter", "Region", "RegionKind", "Word"]
+__all__ = [
+    "Access",
+    "Actor",
+    "Descriptor",
+    "Footprint",
+    "GlobalMemory",
+    "Region",
+    "RegionKind",
+    "Reporter",
+    "Word",
+]
 
 _SHIFT = 36
 _FIRST = 0x1000
@@ -61,7 +72,8 @@ class Access:
         clock: Its component.
         call: Number of their call; data they read has to be of that call.
         site: Number of the operation.
-        proxy_seen: For accesses through the asynchronous proxy, what had been seen when it was last fenced; None otherwise.
+        proxy_seen: For accesses through the asynchronous proxy, what had been seen when it was last fenced; None
+        otherwise.
     """
 
     seen: Vector
@@ -72,6 +84,17 @@ class Access:
     proxy_seen: Vector | None = None
 
 
+@dataclass(frozen=True)
+class Actor:
+    """Who last changed a word atomically: thread and clock, scope of the operation, and the CTA it was in."""
+
+    thread: int
+    clock: int
+    scope: int
+    rank: int
+    cta: int
+
+
 class Word:
     """Shadow of one word of a WORDS region."""
 
@@ -79,10 +102,15 @@ class Word:
 
     def __init__(self) -> None:
         self.write = (0, 0)
-        self.atomics: dict[int, int] = {}
+        self.atomics: dict[int, Actor] = {}
         self.reads: dict[int, int] = {}
         self.sync = SyncWord()
         self.version = 0
+
+    def note_atomic(self, actor: Actor) -> None:
+        """Notes an atomic change."""
+        self.atomics[actor.thread] = actor
+        self.version += 1
 
 
 class Region:
@@ -205,7 +233,7 @@ class Region:
 class Footprint:
     """The granules that an access touches: an index of the flat shadow, or a rectangle of it."""
 
-    __slots__ = ("_index", "_shape", "_strides", "_offset")
+    __slots__ = ("_index", "_offset", "_shape", "_strides")
 
     def __init__(self, index: Any, shape: Any = None, strides: Any = None, offset: int = 0) -> None:
         self._index, self._shape, self._strides, self._offset = index, shape, strides, offset
@@ -215,11 +243,13 @@ class Footprint:
             return table
         item = table.itemsize
         strides = tuple(item * stride for stride in self._strides)
-        return np.ndarray(self._shape, table.dtype, table, item * self._offset, strides)
+        view: Array = np.ndarray(self._shape, table.dtype, table, item * self._offset, strides)
+        return view
 
     def of(self, table: Array) -> Array:
         """The entries of a table of one entry per granule."""
-        return self._view(table)[self._index]  # type: ignore[no-any-return]
+        entries: Array = self._view(table)[self._index]
+        return entries
 
     def put(self, table: Array, value: Any) -> None:
         """Sets the entries."""
@@ -294,28 +324,34 @@ class GlobalMemory:
         return region
 
     def find(self, address: int, nbytes: int) -> tuple[Region, int]:
-        """The region of an address, and the offset in it.
+        """The region of an element, and its offset in it.
 
         Raises:
-            Stop: Some of the bytes lie outside every region.
+            Stop: Some of the bytes lie outside every region, or the address is no multiple of their number.
+        """
+        region, offset = self.find_bytes(address, nbytes)
+        if offset % nbytes:
+            self._stop(f"an access of {nbytes} bytes to {region.describe(offset)} is misaligned")
+        return region, offset
+
+    def find_bytes(self, address: int, nbytes: int) -> tuple[Region, int]:
+        """The region of a number of bytes, and their offset in it.
+
+        Raises:
+            Stop: Some of them lie outside every region.
         """
         index = (address >> _SHIFT) - 1
-        if 0 <= index < len(self.regions):
-            region = self.regions[index]
-            offset = address - region.base
-            if 0 <= offset and offset + nbytes <= region.nbytes:
-                if offset % nbytes == 0 or nbytes > 8:
-                    return region, offset
-                self._stop(
-                    f"an access of {nbytes} bytes to {region.describe(offset)} is misaligned"
-                )
+        if not 0 <= index < len(self.regions):
+            self._stop(f"an access of {nbytes} bytes to address {address:#x}, where nothing is")
+        region = self.regions[index]
+        offset = address - region.base
+        if offset < 0 or offset + nbytes > region.nbytes:
             self._stop(
                 f"an access of {nbytes} bytes at offset {offset} of {region.name}, which has {region.nbytes} bytes"
             )
-        self._stop(f"an access of {nbytes} bytes to address {address:#x}, where nothing is")
-        raise AssertionError
+        return region, offset
 
-    def _stop(self, message: str) -> None:
+    def _stop(self, message: str) -> NoReturn:
         self._reporter.report(Kind.OUT_OF_BOUNDS, message)
         raise Stop
 

@@ -116,6 +116,15 @@ class Machine:
             return f"flag {index} of rank {rank} ({self.describe_flag(rank, index)})"
         return f"word {offset // 4} of {region.name}"
 
+    def is_twin(self, region: Region, offset: int) -> bool:
+        """Whether a word is a binary twin, which is raised and consumed in turn."""
+        layout, world, index = self.program.signal_layout, self.program.world_size, offset // 4
+        first = (layout.data_twin, layout.ready_twin, layout.done_twin)
+        sizes = (layout.data_twin, world, world)
+        return region in self.flag_words and any(
+            start <= index < start + size for start, size in zip(first, sizes, strict=True)
+        )
+
     def describe_poll(self, role: Role, region: Region, offset: int) -> str:
         """What a role that polls a word waits for."""
         value = region.view(_I32)[offset // 4].item()

@@ -2,8 +2,8 @@
 
 Every policy is seeded and repeatable. RANDOM draws its own temper first: how long an agent runs before another gets a
 turn, and how fast asynchronous operations complete. LATE is the worst case for whoever forgets to wait: asynchronous
-operations complete only when nobody else can go on, the youngest first, and agents run as long as they can, so that some
-lag far behind. EARLY completes them at once.
+operations complete only when nobody else can go on, the youngest first, and agents run as long as they can, so that
+some lag far behind. EARLY completes them at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Shared memory of a CTA: buffers, views of them, and mbarriers.
 
-A buffer holds values rather than bytes. Its shadow has one *cell* for each box of elements that is accessed as a whole: a
-pipeline slot, usually. Two accesses conflict if their boxes overlap, whatever elements the threads touch in them.
+A buffer holds values rather than bytes. Its shadow has one *cell* for each box of elements that is accessed as a
+whole: a pipeline slot, usually. Two accesses conflict if their boxes overlap, whatever elements the threads touch in
+them.
 """
 
 from __future__ import annotations

@@ -1,26 +1,27 @@
 """`simulate`: runs a compiled program on the CPU, for all its ranks, and says whether it is sound.
 
-What is executed is the fused kernel itself, `program.ir["fused"]`, on the tables that the runtime would upload, linked by
-the runtime's own code into a simulated address space, and the host program of the runtime: staging, guard, engine list.
+What is executed is the fused kernel itself, `program.ir["fused"]`, on the tables that the runtime would upload,
+linked by the runtime's own code into a simulated address space, and the host program of the runtime: staging, guard,
+engine list.
 
 What is modelled
 ----------------
-* Every rank, CTA and warp-specialized partition is an agent; a seeded scheduler interleaves them at every operation that
-  others can see. All CTAs of a launch are resident. Ranks drift apart over calls as they please.
+* Every rank, CTA and warp-specialized partition is an agent; a seeded scheduler interleaves them at every operation
+  that others can see. All CTAs of a launch are resident. Ranks drift apart over calls as they please.
 * TMA loads and stores, cp.async and wgmma complete late and out of order, within what their waits promise: a load's
-  bytes arrive on its mbarrier, the groups of bulk stores, cp.async and wgmma in the order of their issue as far as a wait
-  can tell.
+  bytes arrive on its mbarrier, the groups of bulk stores, cp.async and wgmma in the order of their issue as far as a
+  wait can tell.
 * The threads of a role are two: the first one, which performs scalar stores and atomics, and the rest. Only explicit
   barriers, the start and end of warp specialization, waits on mbarriers, and atomics whose result is used (Triton
-  broadcasts it behind a barrier) order them. So a tensor store, no barrier, a release is a race, and is reported where the
-  reader reads.
+  broadcasts it behind a barrier) order them. So a tensor store, no barrier, a release is a race, and is reported
+  where the reader reads.
 * Acquire, release and scope of atomics, release sequences through read-modify-writes, fence.acq_rel.sys, kernel and
   stream order; fence.proxy.async between what ordinary stores and copy engines wrote and what TMA reads; the full
   wait_group of bulk stores before a release. Triton 3.6 lowers every store wait to the `.read` form, which says nothing
   about global memory.
-* Data races between any two accesses of global memory, by granules of up to 16 bytes; reads of bytes of plan buffers and
-  tensors that were not written in the same call; accesses outside a tensor; mbarriers: phases, arrivals, bytes; flags that
-  go back, twins that are raised twice.
+* Data races between any two accesses of global memory, by granules of up to 16 bytes; reads of bytes of plan buffers
+  and tensors that were not written in the same call; accesses outside a tensor; mbarriers: phases, arrivals, bytes;
+  flags that go back, twins that are raised twice.
 * Shared memory by slots: an asynchronous access that was not waited for, in either direction, and missing
   fence.proxy.async.shared::cta. Between ordinary accesses of one role Triton inserts barriers itself (its membar
   analysis), which is taken for granted here and does not count for global memory.
@@ -30,8 +31,8 @@ What is not
 * Weak memory beyond races: a racy program is reported, and then executed as if memory were sequentially consistent.
 * Bank layouts, registers, sizes of shared memory, occupancy, clusters, multicast, time.
 * The several warp groups of a role each wait for their own wgmma; here they wait together.
-* Floating-point results are those of numpy in the IR's precision; a dot accumulates in float32, in another order than the
-  hardware, and TF32 inputs are not rounded.
+* Floating-point results are those of numpy in the IR's precision; a dot accumulates in float32, in another order than
+  the hardware, and TF32 inputs are not rounded.
 * Inline assembly other than the device library's is an error, as is any operation without an emitter.
 """
 
@@ -48,8 +49,9 @@ from syncopate.errors import SyncopateError
 from syncopate.runtime.faults import decode_fault, describe_signal
 from syncopate.runtime.interface import TensorParam
 from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
-from syncopate.sim.host import Host, allocate
+from syncopate.sim.host import Host
 from syncopate.sim.machine import Machine
+from syncopate.sim.rank_memory import Symmetric
 from syncopate.sim.role import Role
 from syncopate.sim.scheduler import Policy, Task
 from syncopate.sim.translate import Kernel, place_of, translate
@@ -93,13 +95,15 @@ def simulate(
 
     Args:
         program: What `syncopate.compile` returned.
-        inputs: For each tensor that a call takes, one array for each rank; a sequence of such mappings gives each call its
+        inputs: For each tensor that a call takes, one array for each rank; a sequence of such mappings gives each
+        call its
             own. Left out, every call gets fresh random numbers.
         calls: Number of calls; by default as many as there are inputs, or 1.
         seed: Of the interleaving and of random inputs.
         scheduler: `random`, or the extremes `late` (asynchronous operations complete last) and `early`.
         trace: Whether to keep a trace.
-        staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that the
+        staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that
+        the
             kernel cannot read where they are.
         timeouts: Lets the device's own time limit end waits that cannot end; otherwise they are a deadlock.
 
@@ -121,17 +125,15 @@ def simulate(
     machine.describe_flag = lambda rank, index: describe_signal(program, rank, index)
     if trace:
         machine.trace = []
-    addresses, buffers, flags = allocate(machine, program)
-    hosts = [
-        Host(machine, rank, addresses, buffers[rank], flags) for rank in range(program.world_size)
-    ]
+    symmetric = Symmetric.allocate(machine)
+    hosts = [Host(machine, rank, symmetric) for rank in range(program.world_size)]
     outputs: list[list[dict[str, Array]]] = [[] for _ in hosts]
     for rank, host in enumerate(hosts):
         mine = [{name: arrays[rank] for name, arrays in call.items()} for call in prepared]
         machine.scheduler.spawn(
             f"the stream of rank {rank}", host.run(mine, outputs[rank], staged=staged)
         )
-        machine.scheduler.spawn(f"the copy engine of rank {rank}", host.engine(len(prepared)))
+        machine.scheduler.spawn(f"the copy engine of rank {rank}", host.engine.run(len(prepared)))
     try:
         stuck = machine.scheduler.run(_IdleWatch(machine, timeouts))
         if not _report_faults(machine, hosts) and stuck:
@@ -170,7 +172,7 @@ class _IdleWatch:
 def _report_faults(machine: Machine, hosts: Sequence[Host]) -> bool:
     """Reports the fault records that are set, and says whether there are any."""
     machine.scheduler.current = None
-    records = [record for record in (host.fault() for host in hosts) if record is not None]
+    records = [record for record in (host.memory.fault() for host in hosts) if record is not None]
     for record in records:
         machine.report(Kind.TIMEOUT, str(decode_fault(machine.program, record)))
     # What came after a wait was given up follows from it.

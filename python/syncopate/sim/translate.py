@@ -1,8 +1,8 @@
 """Turns a TritonGPU function into Python: one generator for the kernel and one for each warp-specialized partition.
 
-Every operation becomes one line, control flow becomes Python's own, and an SSA value a local variable. The generated code
-yields before each operation that touches what others can see, and where it has to wait. `Kernel.sites` leads from a line
-back to its operation.
+Every operation becomes one line, control flow becomes Python's own, and an SSA value a local variable. The generated
+code yields before each operation that touches what others can see, and where it has to wait. `Kernel.sites` leads
+from a line back to its operation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from syncopate.ir import new_context
 from syncopate.mlir import ir
@@ -84,7 +84,7 @@ def translate(text: str) -> Kernel:
 class Translator:
     """Writes the code. Emitters, registered by operation name, get the translator and the operation."""
 
-    emitters: dict[str, Callable[[Translator, Any], None]] = {}
+    emitters: ClassVar[dict[str, Callable[[Translator, Any], None]]] = {}
 
     def __init__(self, module: Any) -> None:
         from syncopate.sim import ops_async, ops_control, ops_scalar, ops_tensor  # noqa: F401

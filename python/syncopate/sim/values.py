@@ -1,8 +1,8 @@
 """Values of the interpreted IR: element types, their bytes in memory, and integers that wrap.
 
-A scalar integer is a Python int in the signed range of its width, an i1 a bool. A tensor is a numpy array. Floats narrower
-than 32 bits, except f16, are float32 arrays that hold only representable values, so that no package for them is needed;
-`Element.encode` and `Element.decode` translate to and from what lies in memory.
+A scalar integer is a Python int in the signed range of its width, an i1 a bool. A tensor is a numpy array. Floats
+narrower than 32 bits, except f16, are float32 arrays that hold only representable values, so that no package for them
+is needed; `Element.encode` and `Element.decode` translate to and from what lies in memory.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Element:
         if self.name == "bf16":
             return (stored.astype(np.uint32) << 16).view(np.float32)
         if self.name in _MINIFLOATS:
-            return _minifloat_values(self.name)[stored]
+            values: Array = _minifloat_values(self.name)[stored]
+            return values
         return stored.astype(self.value)
 
     def encode(self, values: Array) -> Array:
@@ -109,14 +110,14 @@ def round_to(values: Array, name: str) -> Array:
     if name == "bf16":
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
         rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) & np.uint32(0xFFFF0000)
-        result = rounded.view(np.float32)
-        return (
-            np.where(np.isnan(values), np.float32(np.nan), result)
-            if np.isnan(result).any()
-            else result
-        )
+        result: Array = rounded.view(np.float32)
+        if np.isnan(result).any():
+            # Rounding may have carried a NaN into an infinity.
+            result[np.isnan(values)] = np.nan
+        return result
     if name in _MINIFLOATS:
-        return _minifloat_values(name)[_encode_minifloat(name, values)]
+        rounded_values: Array = _minifloat_values(name)[_encode_minifloat(name, values)]
+        return rounded_values
     return values
 
 
