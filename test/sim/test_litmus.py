@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from syncopate.abi import FaultPlace, Realization, SignalKind
 from syncopate.bridge import KernelSpec, capture_ttgir, divisible
 from syncopate.device import calls, copy, guard, signals, tile, words
-from syncopate.device.abi import COMMAND_DST, COMMANDS
+from syncopate.device.abi import COMMAND_DST, COMMAND_SRC, COMMANDS
 from syncopate.runtime.interface import (
     BufferParam,
     BufferSpec,
@@ -22,11 +22,13 @@ from syncopate.runtime.interface import (
     Table,
     TensorParam,
 )
+from syncopate.sim.explore import explore
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
 TILE = tl.constexpr(int(FaultPlace.TILE))
 SIZE = 256
+LDST = int(Realization.LDST_COLOCATED)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",
@@ -53,6 +55,7 @@ class Litmus:
     timeout_ns: int = 10**9
     localized: str | None = None
     overrides: dict = field(default_factory=dict)
+    per_rank: object = lambda _: {}
 
     signal_layout = SignalLayout(4, 8, 10, 12, 14, 16, 17)
     buffers = (
@@ -62,6 +65,7 @@ class Litmus:
     )
     params = (
         BufferParam("a", "a", descriptor=False),
+        BufferParam("a_desc", "a", descriptor=True),
         TensorParam("out", "out", (SIZE,), "i32", descriptor=False, output=True),
     )
 
@@ -85,6 +89,7 @@ class Litmus:
             ],
             "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
             **self.overrides,
+            **self.per_rank(rank),
         }  # fmt: skip
         return {
             name: Table(tuple(columns.split()), np.array(rows[name], np.int64))
@@ -92,13 +97,18 @@ class Litmus:
         }
 
 
-def build(kernel, warps=4, ctas=1, **overrides):
-    signature = {"ctx": "*i64", "a": "*i32", "out": "*i32"}
+def build(kernel, warps=4, ctas=1, per_rank=lambda _: {}, **overrides):
+    kinds = {"ctx": "*i64", "a": "*i32", "out": "*i32", "a_desc": "tensordesc<i32[1,256]>"}
+    signature = {param.name: kinds[param.name] for param in kernel.params}
     options = {"num_warps": warps, "num_stages": 1}
-    attrs = divisible(list(signature), dict.fromkeys(signature, 16))
+    attrs = divisible(list(signature), {n: 16 for n, k in signature.items() if k.startswith("*")})
     spec = KernelSpec(kernel, signature, {}, attrs, GPUTarget("cuda", 90, 32), options)
     return Litmus(
-        {"fused": capture_ttgir(spec).ttgir}, tuple(signature.items()), ctas, overrides=overrides
+        {"fused": capture_ttgir(spec).ttgir},
+        tuple(signature.items()),
+        ctas,
+        overrides=overrides,
+        per_rank=per_rank,
     )
 
 
@@ -186,6 +196,59 @@ def by_commands(ctx, a, out):
 @pytest.mark.parametrize("ctas", [1, 3])
 def test_commands_share_blocks_and_raise_once(ctas):
     check_gathered(build(by_commands, ctas=ctas))
+
+
+@triton.jit
+def by_tma_store(ctx, a_desc, out):
+    """The row is stored through TMA, in place; the peer gets it."""
+    offsets = tl.arange(0, 256)
+    rank = tl.load(ctx + 12).to(tl.int32)
+    command = words.words64(tl.load(ctx + COMMANDS))
+    remote = words.words32(tl.load(command + COMMAND_SRC))
+    signals.wait_signals(ctx, 1, 2, TILE, False)
+    a_desc.store([rank, 0], a_desc.load([rank, 0]) + 1)
+    tl.inline_asm_elementwise(
+        "cp.async.bulk.wait_group 0;\nmov.b32 $0, 0;",
+        "=r",
+        [],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+    tl.debug_barrier()
+    signals.raise_signals(ctx, 0, 1)
+    signals.wait_signals(ctx, 0, 1, TILE, False)
+    tl.store(out + offsets, tl.load(remote + offsets))
+    calls.close_call(ctx)
+
+
+def _getting(rank):
+    row = 4 * SIZE
+    return {
+        "commands": [(0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, LDST, 0)]
+    }  # fmt: skip
+
+
+def test_tma_stores_are_complete_before_a_release():
+    program = build(by_tma_store, per_rank=_getting)
+    for policy in ("random", "late", "early"):
+        result = simulate(program, seed=1, scheduler=policy)
+        assert result.verdict.ok, str(result.verdict)
+        for rank in range(2):
+            assert (result.outputs[0]["out"][rank] == result.inputs[0]["a"][1 - rank][0] + 1).all()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        drop(r"cp\.async\.bulk\.wait_group 0"),
+        replace("wait_group 0", "wait_group.read 0"),
+        drop(r'"(gpu|ttg)\.barrier"'),
+    ],
+    ids=["no wait", "only for reads", "no barrier"],
+)
+def test_tma_stores_need_the_full_wait(fault):
+    assert Kind.RACE in findings(fault(build(by_tma_store, per_rank=_getting)))
 
 
 @triton.jit
@@ -289,3 +352,19 @@ def scalar_then_tensor(ctx, a, out):
 )
 def test_memory_errors(kernel, kind):
     assert kind in findings(build(kernel))
+
+
+def test_every_schedule_with_one_deviation():
+    good = explore(build(message_passing), limit=2000)
+    assert good.ok, str(good.findings[0])
+    assert good.complete
+    assert good.schedules > 20
+    broken = explore(drop(r'"(gpu|ttg)\.barrier"')(build(message_passing)), limit=50)
+    assert {finding.kind for finding in broken.findings} == {Kind.RACE}
+
+
+def test_two_deviations_are_many_schedules():
+    exploration = explore(build(message_passing), bound=2, limit=300)
+    assert exploration.ok
+    assert not exploration.complete
+    assert exploration.schedules == 300

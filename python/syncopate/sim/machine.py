@@ -11,7 +11,7 @@ from syncopate.sim.clocks import Clocks
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
 from syncopate.sim.global_memory import GlobalMemory, Region
 from syncopate.sim.role import Role, RoleThreads
-from syncopate.sim.scheduler import Policy, Scheduler
+from syncopate.sim.scheduler import Policy, Scheduler, Script
 from syncopate.sim.shared_memory import Mbarrier
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _I32 = np.dtype(np.int32)
 class Machine:
     """The state of a simulation."""
 
-    def __init__(self, program: Any, kernel: Kernel, policy: Policy, seed: int) -> None:
+    def __init__(self, program: Any, kernel: Kernel, policy: Policy | Script, seed: int) -> None:
         self.program, self.kernel = program, kernel
         x, y, z = program.grid
         per_cta = 7 * kernel.roles + 32

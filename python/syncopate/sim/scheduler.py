@@ -11,10 +11,11 @@ from __future__ import annotations
 import enum
 import random
 from collections import defaultdict
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["Agent", "Park", "Policy", "Scheduler", "Task", "Wait"]
+__all__ = ["Agent", "Park", "Policy", "Scheduler", "Script", "Task", "Wait"]
 
 
 class Policy(enum.Enum):
@@ -23,6 +24,24 @@ class Policy(enum.Enum):
     RANDOM = "random"
     LATE = "late"
     EARLY = "early"
+
+
+@dataclass
+class Script:
+    """A schedule by its deviations from the plain one, in which an agent runs until it cannot go on.
+
+    Attributes:
+        choices: At which step which of the possible continuations is taken instead of the first.
+        options: Afterwards, how many continuations there were at each step.
+    """
+
+    choices: Mapping[int, int] = field(default_factory=dict)
+    options: list[int] = field(default_factory=list)
+
+    def choose(self, count: int) -> int:
+        """The continuation of the next step."""
+        self.options.append(count)
+        return min(self.choices.get(len(self.options) - 1, 0), count - 1)
 
 
 class Wait:
@@ -77,7 +96,7 @@ anything else."""
 class Scheduler:
     """Runs tasks and pending operations until all have ended or nobody can go on."""
 
-    def __init__(self, policy: Policy, seed: int) -> None:
+    def __init__(self, policy: Policy | Script, seed: int) -> None:
         self.random = random.Random(seed)
         self.policy = policy
         self.ready: list[Task] = []
@@ -149,8 +168,10 @@ class Scheduler:
                 for _ in range(len(self.ready)):
                     self._resume(self.ready.pop(0))
                 continue
-            if self.pending and self._completes():
-                self._advance()
+            if isinstance(self.policy, Script):
+                self._follow(self.policy)
+            elif self.pending and self._completes():
+                self._advance(self._choose_pending())
             elif self.ready:
                 self._run_some()
         stuck = [task for tasks in self.blocked.values() for task in tasks]
@@ -163,9 +184,22 @@ class Scheduler:
             return self.random.random() < self._eagerness
         return self.policy is Policy.EARLY
 
-    def _advance(self) -> None:
+    def _choose_pending(self) -> int:
         count = len(self.pending)
-        at = count - 1 if self.policy is Policy.LATE else int(self.random.random() * count)
+        return count - 1 if self.policy is Policy.LATE else int(self.random.random() * count)
+
+    def _follow(self, script: Script) -> None:
+        """One step of a script; the agent that ran last comes first, the operations that are pending last."""
+        agents = len(self.ready)
+        choice = script.choose(agents + len(self.pending))
+        if choice >= agents:
+            self._advance(choice - agents)
+            return
+        task = self.ready.pop(agents - 1 - choice)
+        if self._resume(task, keep=True):
+            self.ready.append(task)
+
+    def _advance(self, at: int) -> None:
         pending = self.pending
         pending[at], pending[-1] = pending[-1], pending[at]
         operation = pending.pop()

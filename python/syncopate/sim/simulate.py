@@ -53,7 +53,7 @@ from syncopate.sim.host import Host
 from syncopate.sim.machine import Machine
 from syncopate.sim.rank_memory import Symmetric
 from syncopate.sim.role import Role
-from syncopate.sim.scheduler import Policy, Task
+from syncopate.sim.scheduler import Policy, Script, Task
 from syncopate.sim.translate import Kernel, place_of, translate
 from syncopate.sim.values import element
 
@@ -86,7 +86,7 @@ def simulate(
     *,
     calls: int | None = None,
     seed: int = 0,
-    scheduler: Policy | str = Policy.RANDOM,
+    scheduler: Policy | str | Script = Policy.RANDOM,
     trace: bool = False,
     timeouts: bool = False,
     staged: bool = False,
@@ -95,17 +95,15 @@ def simulate(
 
     Args:
         program: What `syncopate.compile` returned.
-        inputs: For each tensor that a call takes, one array for each rank; a sequence of such mappings gives each
-        call its
-            own. Left out, every call gets fresh random numbers.
+        inputs: For each tensor that a call takes, one array for each rank; a sequence of such mappings gives each call
+            its own. Left out, every call gets fresh random numbers.
         calls: Number of calls; by default as many as there are inputs, or 1.
         seed: Of the interleaving and of random inputs.
-        scheduler: `random`, or the extremes `late` (asynchronous operations complete last) and `early`.
+        scheduler: `random`, or the extremes `late` (asynchronous operations complete last) and `early`; or a script.
         trace: Whether to keep a trace.
-        staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that
-        the
-            kernel cannot read where they are.
         timeouts: Lets the device's own time limit end waits that cannot end; otherwise they are a deadlock.
+        staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that
+            the kernel cannot read where they are.
 
     Returns:
         Outputs, trace and verdict. What is wrong with the program is in the verdict, not raised.
@@ -115,7 +113,7 @@ def simulate(
         SimulationError: The fused kernel holds an operation that the simulator does not know.
     """
     try:
-        policy = Policy(scheduler)
+        policy = scheduler if isinstance(scheduler, Script) else Policy(scheduler)
     except ValueError:
         known = ", ".join(member.value for member in Policy)
         raise SyncopateError(f"scheduler: expects one of {known}, but got {scheduler!r}") from None
