@@ -8,8 +8,8 @@ import argparse
 import os
 
 import syncopate
-from syncopate import Descriptor, Strategy, Tensor
-from syncopate.kernels import GemmConfig, gemm
+from syncopate import Strategy
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
 
 
 def compile_program(
@@ -21,28 +21,9 @@ def compile_program(
     a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
     plan.all_gather(a, axis=0)
 
-    # The kernel's parameters: A is the plan's buffer, B and C are the rank's own tensors.
-    b = Tensor("b", (n, k), "bf16")
-    c = Tensor("c", (m, n), "bf16", output=True)
-    bind = {
-        "a_desc": Descriptor(a, (config.block_m, config.block_k)),
-        "b_desc": Descriptor(b, (config.block_n, config.block_k)),
-        "c_desc": Descriptor(c, (config.block_m, config.block_n)),
-        "M": m,
-        "N": n,
-        "K": k,
-        **config.constexprs(),
-    }
-    return syncopate.compile(
-        gemm,
-        plan,
-        bind=bind,
-        tiles=config.tiles(m, n),
-        ctas=config.num_ctas,
-        strategy=strategy,
-        target="sm_90",
-        options=config.options(),
-    )
+    # The kernel's parameters: A is the plan's buffer; B and C are the rank's own tensors `b` and `c`.
+    arguments = bind_gemm(a, n, config)
+    return syncopate.compile(gemm, plan, **arguments, strategy=strategy, target="sm_90")
 
 
 def run(arguments: argparse.Namespace, strategy: Strategy) -> None:
@@ -83,10 +64,28 @@ def check(strategy: Strategy) -> None:
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", type=int, nargs=3, default=(8192, 3584, 8192), help="M N K")
-    parser.add_argument("--realization", default="ldst_colocated")
-    parser.add_argument("--algorithm", default="direct_push")
-    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument(
+        "--shape",
+        type=int,
+        nargs=3,
+        default=(8192, 3584, 8192),
+        metavar=("M", "N", "K"),
+        help="under torchrun: rows of A, rows of a rank's B, columns of both (default: 8192 3584 8192); "
+        "without GPUs it is 512 512 512",
+    )
+    parser.add_argument(
+        "--realization",
+        default="ldst_colocated",
+        help="who moves the data: ldst_colocated or copy_engine (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--algorithm",
+        default="direct_push",
+        help="direct_push, direct_pull, ring_push or ring_pull (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--splits", type=int, default=1, help="pieces per transfer (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     strategy = Strategy(
         algorithm=arguments.algorithm,
