@@ -62,3 +62,18 @@ def test_kernel_from_outside_the_package_compiles_and_its_schedule_is_right(shap
     assert program.image.cubin.startswith(b"\x7fELF")
     assert execute_tables(program, Gemm((128, 128), shape[1])).max_error < 1e-5
     assert "gets x[" in program.explain()
+
+
+def test_kernel_of_the_documentation_is_fused_as_it_says(tmp_path):
+    page = (EXAMPLES.parent / "docs" / "kernels.md").read_text()
+    kernel, binding = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
+    (tmp_path / "page.py").write_text(
+        "import syncopate\nfrom syncopate import Descriptor, Tensor\n"
+        f"{kernel}\nM, N, BM, BN = 512, 256, 64, 64\n"
+        'plan = syncopate.Plan("double", mesh=[2])\n'
+        'x = plan.buffer("x", (M, N), "bf16", shard_axis=0)\n'
+        f"plan.all_gather(x)\n{binding}"
+    )
+    program = _import(tmp_path / "page.py").program
+    assert program.localized == "x"
+    assert "tiles read a rank's own rows where the caller keeps them" in program.explain()

@@ -1,5 +1,6 @@
 """Every plan in examples/: parses, prints, lowers, and its tables compute the right thing."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -112,6 +113,16 @@ def test_every_footprint_is_checked(realization):
     for access in reads.accesses:
         with pytest.raises(StaleRead, match=f"of {access.argument} has not been written"):
             execute_tables(schedule, Reads((access,), reads.tiles))
+
+
+def test_plan_of_the_documentation_is_right():
+    page = (Path(__file__).parents[2] / "docs" / "plans.md").read_text()
+    (text,) = re.findall(r"```mlir\n(.*?)```", page, re.DOTALL)
+    schedule = schedule_plan(text)
+    for seed in range(3):
+        execute_tables(schedule, Reads.of(schedule), seed=seed, skew=seed > 0)
+    with pytest.raises(PlanError, match="operand #2 does not dominate this use"):
+        schedule_plan(text.replace("after(%p)", "after(%i)"))
 
 
 def test_plan_without_kernel_is_refused():
