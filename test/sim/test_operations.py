@@ -8,7 +8,7 @@ from sim_programs import ag_gemm, with_fused
 
 import syncopate
 import syncopate.language as sy
-from syncopate.sim.findings import SimulationError
+from syncopate.sim.findings import Kind, SimulationError
 from syncopate.sim.simulate import simulate
 
 
@@ -113,3 +113,18 @@ def test_inputs_may_be_given():
     assert result.verdict.ok
     assert (result.outputs[0]["c"][1] == 256).all()
     assert (result.outputs[1]["c"][1] == 0).all()
+
+
+def test_slots_outside_a_buffer_are_reported():
+    program = ag_gemm()
+    # The pipeline's buffers become a slot shorter than the code thinks.
+    text = program.ir["fused"].replace("memdesc<3x", "memdesc<2x")
+    (finding, *_) = simulate(with_fused(program, text)).verdict.findings
+    assert finding.kind is Kind.OUT_OF_BOUNDS
+    assert "takes slot 2" in finding.message
+
+
+def test_the_trace_tells_what_moved():
+    events = simulate(ag_gemm(), trace=True).trace
+    assert {event.what for event in events} == {"raises", "loads", "stores"}
+    assert any("chunk a[0:64, 0:128] from rank 0" in event.detail for event in events)

@@ -36,7 +36,7 @@ def test_staged_inputs(realization, algorithm):
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
 def test_chunks_that_are_no_whole_tiles(realization):
-    program = ag_gemm(realization, "direct_push", 3, (200, 100, 136), splits=2)
+    program = ag_gemm(realization, "direct_push", 3, (200, 104, 136), splits=2)
     for seed in range(3):
         run_and_check(program, calls=2, seed=seed)
 

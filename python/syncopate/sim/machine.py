@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,6 +100,11 @@ class Machine:
         """Adds to the trace."""
         if self.trace is not None:
             self.trace.append(TraceEvent(self.scheduler.steps, agent, what, detail))
+
+    def event_of(self, role: Role, what: str, where: str, coordinates: Sequence[int]) -> None:
+        """Adds a bulk copy of a role to the trace."""
+        if self.trace is not None:
+            self.event(role.threads.name, what, f"{where} at {list(coordinates)}")
 
     def name_thread(self, thread: int) -> str:
         """A thread in words."""

@@ -41,7 +41,7 @@ def _local_store(t: Translator, op: Any) -> None:
 
 @emits("ttg.memdesc_index")
 def _index(t: Translator, op: Any) -> None:
-    t.result(op, f"{t.operand(op, 0)}.index({t.operand(op, 1)})")
+    t.result(op, f"a.index_shared({t.operand(op, 0)}, {t.operand(op, 1)})")
 
 
 @emits("ttg.memdesc_trans")

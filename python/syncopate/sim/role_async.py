@@ -56,6 +56,7 @@ class AsyncRole(SharedRole):
         self.note_write(target, barrier.thread, barrier.clock, generic=False)
         target.values[...] = poison(target.values.shape, target.buffer.kind)
         barrier.in_flight += 1
+        self.machine.event_of(self, "loads", source.region.name, coordinates)
         access = self.proxy_access(barrier.thread, barrier.clock)
         self.machine.scheduler.submit(TmaLoad(self, source, coordinates, barrier, target, access))
 
@@ -75,6 +76,7 @@ class AsyncRole(SharedRole):
         access = self.proxy_access(threads.bulk, number)
         store = TmaStore(self, target, coordinates, source, access, number, reduce)
         self._bulk_stores.append(store)
+        self.machine.event_of(self, "stores", target.region.name, coordinates)
         self.cta.bulk_in_flight += 1
         self.machine.scheduler.submit(store)
 

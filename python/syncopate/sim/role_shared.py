@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from syncopate.sim.clocks import Vector
-from syncopate.sim.findings import Kind
+from syncopate.sim.findings import Kind, Stop
 from syncopate.sim.role_atomics import AtomicRole
 from syncopate.sim.scheduler import Wait
 from syncopate.sim.shared_memory import Buffer, Mbarrier, MemDesc
@@ -34,6 +34,17 @@ class SharedRole(AtomicRole):
         if values is not None:
             self.store_shared(whole, values)
         return whole
+
+    def index_shared(self, desc: MemDesc, at: int) -> MemDesc:
+        """One slot of a buffer."""
+        slots = desc.values.shape[0]
+        if not 0 <= at < slots:
+            self.machine.report(
+                Kind.OUT_OF_BOUNDS,
+                f"{self.threads.name} takes slot {at} of {desc.buffer.name}, which has {slots}",
+            )
+            raise Stop
+        return desc.index(at)
 
     def dealloc(self, desc: MemDesc) -> None:
         """Frees a buffer; nobody may still use it."""

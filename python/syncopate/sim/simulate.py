@@ -13,7 +13,8 @@ What is modelled
   wait can tell.
 * The threads of a role are two: the first one, which performs scalar stores and atomics, and the rest. Only explicit
   barriers, the start and end of warp specialization, waits on mbarriers, and atomics whose result is used (Triton
-  broadcasts it behind a barrier) order them. So a tensor store, no barrier, a release is a race, and is reported
+  broadcasts it behind a barrier) order them. This is what Triton 3.6 makes of the IR; 3.9 adds a barrier in front of a
+  release by itself, which no program may count on. So a tensor store, no barrier, a release is a race, and is reported
   where the reader reads.
 * Acquire, release and scope of atomics, release sequences through read-modify-writes, fence.acq_rel.sys, kernel and
   stream order; fence.proxy.async between what ordinary stores and copy engines wrote and what TMA reads; the full
@@ -71,7 +72,7 @@ class Result:
         outputs: For each call, the outputs by name: one array for each rank, in the values' float32 or wider.
         inputs: For each call, what went in, in the same form; those drawn at random included.
         verdict: Whether the run was sound.
-        trace: Signals raised and copies made, in order; empty unless it was asked for.
+        trace: Signals raised and bulk copies issued, in order; empty unless it was asked for.
     """
 
     outputs: tuple[Mapping[str, list[Array]], ...]
