@@ -28,6 +28,7 @@ def ag_gemm(
     dtype: str = "bf16",
     out_dtype: str | None = None,
     splits: int = 1,
+    order: str = "arrival",
     config: GemmConfig = SMALL,
     pointers: bool = False,
     target: str = "sm_90",
@@ -38,7 +39,9 @@ def ag_gemm(
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a)
     bind = (bind_gemm_pointers if pointers else bind_gemm)(a, n, config, out_dtype=out_dtype)
-    strategy = syncopate.Strategy(algorithm=algorithm, realization=realization, splits=splits)
+    strategy = syncopate.Strategy(
+        algorithm=algorithm, realization=realization, splits=splits, order=order
+    )
     kernel = gemm_pointers if pointers else gemm
     return syncopate.compile(kernel, plan, **bind, strategy=strategy, target=target)
 

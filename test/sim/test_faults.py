@@ -2,7 +2,7 @@
 
 import pytest
 from sim_faults import IN_KERNEL, IN_TABLES, DoesNotApply
-from sim_programs import ag_gemm
+from sim_programs import ag_gemm, with_fused
 
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
@@ -112,3 +112,30 @@ def test_device_timeout_drains_and_names_the_chunk():
     assert findings[0].kind is Kind.TIMEOUT
     fault = findings[0]
     assert "a tile waited 60 s for" in fault.message
+
+
+def test_the_end_of_a_call_acquires_what_the_engine_did():
+    """Relaxes the last acquire of the kernel, which is the close wait's, and the one of its slow path."""
+    program = ag_gemm("copy_engine", "direct_push")
+    text = program.ir["fused"]
+    for _ in range(2):
+        head, _, tail = text.rpartition("scope = 3 : i32, sem = 2")
+        text = f"{head}scope = 3 : i32, sem = 1{tail}"
+    finding = find(with_fused(program, text), {Kind.RACE})
+    assert finding is not None
+    assert "read by the copy engine" in finding.message
+
+
+def test_waits_of_the_prologue_count_too():
+    """Drops the fences one by one where the first tile of a rank waits; each that is executed is found."""
+    program = ag_gemm("ldst_colocated", "direct_push", 2, (192, 64, 192), order="grouped")
+    lines = program.ir["fused"].split("\n")
+    fences = [i for i, line in enumerate(lines) if "fence.proxy.async;" in line]
+    found = 0
+    for at in fences:
+        text = "\n".join(
+            line.replace("fence.proxy.async;", "fence.acq_rel.sys;") if i == at else line
+            for i, line in enumerate(lines)
+        )
+        found += find(with_fused(program, text), {Kind.RACE}) is not None
+    assert found >= 2

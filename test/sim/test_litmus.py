@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from syncopate.abi import FaultPlace, Realization, SignalKind
 from syncopate.bridge import KernelSpec, capture_ttgir, divisible
 from syncopate.device import calls, copy, guard, signals, tile, words
-from syncopate.device.abi import COMMAND_DST, COMMAND_SRC, COMMANDS
+from syncopate.device.abi import COMMAND_DST, COMMAND_SRC, COMMANDS, FLAGS
 from syncopate.runtime.interface import (
     BufferParam,
     BufferSpec,
@@ -311,6 +311,21 @@ def test_a_wait_in_vain_is_a_deadlock_or_a_timeout():
         "waited 1 s for chunk a[1:2, 0:256] from rank 1"
         in message + result.verdict.findings[1].message
     )
+
+
+@triton.jit
+def polls_with_loads(ctx, a, out):
+    """Ordinary loads never see what they wait for, as far as a compiler is concerned; here nobody raises it."""
+    flags = words.words32(tl.load(ctx + FLAGS))
+    while tl.load(flags, volatile=True) == 0:
+        pass
+    tl.store(out + tl.arange(0, 256), tl.arange(0, 256))
+
+
+def test_loops_without_end_are_reported():
+    (finding,) = simulate(build(polls_with_loads)).verdict.findings
+    assert finding.kind is Kind.DEADLOCK
+    assert "rank 0 CTA 0 compute runs on without end, at" in finding.message
 
 
 @triton.jit

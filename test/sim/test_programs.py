@@ -35,6 +35,14 @@ def test_staged_inputs(realization, algorithm):
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
+def test_first_tiles_that_wait(realization):
+    """In the order of their rows, a rank's first tile is another rank's, so that the pipeline's prologue waits."""
+    program = ag_gemm(realization, "ring_pull", 3, (192, 64, 192), order="grouped")
+    for seed in range(3):
+        run_and_check(program, calls=2, seed=seed)
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
 def test_chunks_that_are_no_whole_tiles(realization):
     program = ag_gemm(realization, "direct_push", 3, (200, 104, 136), splits=2)
     for seed in range(3):

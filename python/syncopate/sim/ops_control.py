@@ -49,6 +49,8 @@ def _while(t: Translator, op: Any) -> None:
     passed = [t.define(value) for value in after.arguments]
     t.write("while True:")
     with t.indented():
+        # Somebody else may have to run for the loop to end.
+        t.write("yield")
         _push(t, (results, passed))
         t.operations(before)
         t.targets.pop()

@@ -93,6 +93,10 @@ _IDLE_ROUNDS = 200
 anything else."""
 
 
+_IDLE_STEPS = 300_000
+"""Steps without any effect after which whoever still runs counts as stuck."""
+
+
 class Scheduler:
     """Runs tasks and pending operations until all have ended or nobody can go on."""
 
@@ -147,7 +151,12 @@ class Scheduler:
             on_idle: Called when all that is left polls in vain, or waits; says whether it has changed that.
         """
         rounds, seen = 0, -1
+        last_progress, last_step = -1, 0
         while True:
+            if self.progress != last_progress:
+                last_progress, last_step = self.progress, self.steps
+            elif self.steps - last_step > _IDLE_STEPS:
+                break
             if not self.ready and not self.pending:
                 if not self.parked:
                     if any(self.blocked.values()) and on_idle():
@@ -175,7 +184,8 @@ class Scheduler:
             elif self.ready:
                 self._run_some()
         stuck = [task for tasks in self.blocked.values() for task in tasks]
-        return stuck + [task for tasks in self.parked.values() for task in tasks]
+        stuck += [task for tasks in self.parked.values() for task in tasks]
+        return stuck + self.ready
 
     def _completes(self) -> bool:
         if not self.ready:

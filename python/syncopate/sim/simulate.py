@@ -182,12 +182,12 @@ def _report_faults(machine: Machine, hosts: Sequence[Host]) -> bool:
 def _report_stuck(machine: Machine, stuck: Sequence[Task]) -> None:
     lines = []
     for task in stuck:
-        assert task.blocked is not None
         place = ""
         if isinstance(task.owner, Role):
             op = machine.kernel.sites.get(task.owner.site)
             place = f", at {place_of(op)}" if op is not None else ""
-        lines.append(f"{task.name} waits for {task.blocked.says()}{place}")
+        does = "runs on without end" if task.blocked is None else f"waits for {task.blocked.says()}"
+        lines.append(f"{task.name} {does}{place}")
     machine.scheduler.current = None
     machine.report(Kind.DEADLOCK, "nobody can go on:\n  " + "\n  ".join(sorted(lines)))
 

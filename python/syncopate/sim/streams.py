@@ -107,9 +107,8 @@ class EngineStream(Stream):
             )
             call, vector, input_address = self._enqueued.pop(0)
             self.join(vector)
-            state = self.memory.state.view(I32)
             # Flags on the same GPU get their values from a mirror in host memory, which the list fills first.
-            mirror = {kind: int(state[word]) for kind, word in _ENGINE_WORDS.items()}
+            mirror = {kind: self._read_state(word) for kind, word in _ENGINE_WORDS.items()}
             for op in self._ops:
                 yield None
                 yield from self._perform(op, call, input_address, mirror)
@@ -126,10 +125,22 @@ class EngineStream(Stream):
             yield from self._copy(op, call, op.src + (input_address if op.from_input else 0))
         else:
             local = op.rank == self.memory.rank
-            state = self.memory.state.view(I32)
-            self.write_word(
-                op.address, mirror[op.kind] if local else int(state[_ENGINE_WORDS[op.kind]])
+            value = mirror[op.kind] if local else self._read_state(_ENGINE_WORDS[op.kind])
+            self.write_word(op.address, value)
+
+    def _read_state(self, index: StateWord) -> int:
+        """A word that the kernel of this rank keeps for the engine."""
+        state = self.memory.state
+        word = state.word(4 * index)
+        thread, clock = word.write
+        if clock > self.vector[thread]:
+            self.machine.report(
+                Kind.RACE,
+                f"{self.name} reads {self.machine.name_word(state, 4 * index)}, written by "
+                f"{self.machine.name_thread(thread)}, and nothing orders the two",
             )
+        word.reads[self.thread] = self._clock
+        return int(state.view(I32)[index])
 
     def _copy(self, op: Copy, call: int, src: int) -> Agent:
         """A copy, in pieces and in any order."""
