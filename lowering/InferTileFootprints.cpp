@@ -202,8 +202,11 @@ private:
       if (open.empty())
         return success();
       return kernel.emitOpError()
-             << "expects a function of this name in a module @" << kTTIRModule
-             << " to infer the footprint of " << open.front() << " from";
+             << "has no footprint of argument " << open.front()
+             << ": write a chunk.footprint in its body, or give its function "
+                "in "
+                "a module @"
+             << kTTIRModule;
     }
     if (failed(verifyTileLoop(kernel, function)))
       return failure();
@@ -216,7 +219,7 @@ private:
       if (argument && failed(verifyLoads(kernel, function, name, argument)))
         return failure();
     }
-    return success();
+    return verifyCoordinatesUsed(kernel, function);
   }
 
   static LogicalResult inferArgument(KernelOp kernel, Operation *function,

@@ -179,6 +179,24 @@ LogicalResult syncopate::verifyTileLoop(KernelOp kernel, Operation *function) {
   return success();
 }
 
+LogicalResult syncopate::verifyCoordinatesUsed(KernelOp kernel,
+                                               Operation *function) {
+  for (Operation *marker : findMarkers(function, kTileMarker))
+    for (OpResult coordinate : marker->getResults().drop_back()) {
+      if (!coordinate.use_empty() ||
+          kernel.getTiles()[coordinate.getResultNumber()] == 1)
+        continue;
+      InFlightDiagnostic diag =
+          kernel.emitOpError()
+          << "expects the kernel to take its addresses from the coordinates "
+             "that the tile marker returns, but coordinate "
+          << coordinate.getResultNumber() << " is never used";
+      diag.attachNote(marker->getLoc()) << "the marker";
+      return diag;
+    }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Loads
 //===----------------------------------------------------------------------===//

@@ -33,6 +33,12 @@ mlir::LogicalResult verifyMarkerShape(chunk::KernelOp kernel,
 mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
                                    mlir::Operation *function);
 
+/// Emits an error unless `function` uses every coordinate that its markers
+/// return. One that goes by coordinates of its own computes another tile than
+/// the one whose data its CTA has waited for.
+mlir::LogicalResult verifyCoordinatesUsed(chunk::KernelOp kernel,
+                                          mlir::Operation *function);
+
 /// Emits an error if `function` loads from its argument `name`, or by a pointer
 /// or descriptor made of it, where no tile has been marked: what it loads may
 /// not have come yet.

@@ -92,9 +92,13 @@ static void reportMissing(PlanGraph &graph, KernelOp kernel,
           "kernel comes after brings";
   diag.attachNote(footprint.getLoc()) << "the tile reads by this footprint";
   Value buffer = kernel.getBoundBuffer(footprint.getArg());
+  // The pieces of a transfer stand in the same place; say it once.
+  llvm::DenseSet<Location> told;
   graph.getWriters({rank, buffer}).forEachOverlap(missing, [&](unsigned id) {
-    diag.attachNote(graph.getTransfer(id).getLoc())
-        << "this transfer brings it, but the kernel does not come after it";
+    Location where = graph.getTransfer(id).getLoc();
+    if (told.insert(where).second)
+      diag.attachNote(where) << "this transfer brings it, but the kernel does "
+                                "not come after it";
   });
 }
 

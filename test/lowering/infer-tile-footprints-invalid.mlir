@@ -383,7 +383,7 @@ module @ttir {
 // A function without a body is none.
 chunk.plan @no_body mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  // expected-error @+1 {{expects a function of this name in a module @ttir to infer the footprint of "a" from}}
+  // expected-error @+1 {{has no footprint of argument "a": write a chunk.footprint in its body, or give its function in a module @ttir}}
   chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
 }
 module @ttir {
@@ -396,4 +396,26 @@ module {
     // expected-error @+1 {{expects to stand directly in the module that passes run on, but stands in a module inside it}}
     chunk.plan @nested mesh [2] {}
   }
+}
+
+// -----
+chunk.plan @own_coordinates mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
+  // expected-error @+1 {{expects the kernel to take its addresses from the coordinates that the tile marker returns, but coordinate 0 is never used}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {
+    chunk.footprint read "a" at affine_map<(m) -> (m * 128)> sizes [128]
+  }
+}
+module @ttir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<128xbf16>> loc("a"), %tiles: i32 loc("tiles")):
+    %c2 = arith.constant 2 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    scf.for %t = %pid to %tiles step %c2 : i32 {
+      // expected-note @+1 {{the marker}}
+      %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+      %x = "tt.descriptor_load"(%a, %t) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
+    }
+    "tt.return"() : () -> ()
+  }) : () -> ()
 }

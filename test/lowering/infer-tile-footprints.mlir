@@ -49,7 +49,7 @@ module @ttir {
 // -----
 chunk.plan @no_module mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{expects a function of this name in a module @ttir to infer the footprint of "a" from}}
+  // expected-error @+1 {{has no footprint of argument "a": write a chunk.footprint in its body, or give its function in a module @ttir}}
   chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
 }
 

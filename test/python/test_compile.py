@@ -280,6 +280,22 @@ def test_errors_of_the_binding_point_at_the_call():
     assert line == caught.traceback[0].lineno + 1
 
 
+@triton.jit
+def broken(a_desc, TILE: tl.constexpr):
+    m, _ = sy.tile(tl.program_id(0), tl.program_id(0))
+    a_desc.load([m * TILE, 0]) + nowhere  # noqa: F821
+
+
+def test_errors_of_triton_show_the_kernels_own_line():
+    plan, a = all_gather(2, (256, 64))
+    bind = {"a_desc": syncopate.Descriptor(a, (64, 64)), "TILE": 64}
+    with pytest.raises(
+        syncopate.SyncopateError, match=r"(?s)kernel broken: .*nowhere is not"
+    ) as caught:
+        syncopate.compile(broken, plan, bind=bind, tiles=(4,), ctas=4)
+    assert "sy_kernel" not in str(caught.value)
+
+
 def test_buffer_of_another_plan_is_refused():
     plan, _ = all_gather(2, (512, 256))
     _, foreign = all_gather(2, (512, 256))

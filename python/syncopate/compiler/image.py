@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import triton
+from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction
 
 import syncopate
 from syncopate import bridge
 from syncopate.compiler.cache import Cache, hash_of
+from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import DescriptorLayout, KernelImage
 
 __all__ = ["capture", "compile_image"]
@@ -41,6 +45,21 @@ def _compiler_hash() -> str:
     return hash_of(syncopate.__version__, *(path.read_bytes() for path in libraries))
 
 
+@contextlib.contextmanager
+def _explain_triton(kernel: JITFunction[Any]) -> Iterator[None]:
+    """Turns Triton's complaint about a local kernel into one error, the innermost, which shows the kernel's own line."""
+    try:
+        yield
+    except CompilationError as error:
+        while isinstance(error.__cause__, CompilationError):
+            error = error.__cause__
+        raise SyncopateError(f"kernel {kernel.__name__}: Triton refuses it {error}") from error
+    except RuntimeError as error:
+        raise SyncopateError(
+            f"kernel {kernel.__name__}: Triton cannot compile it with these types and options: {error}"
+        ) from error
+
+
 def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Captured:
     """The local kernel at both levels, from the cache if it was seen before."""
     # Locations in the IR name the file, so it is part of the key.
@@ -49,7 +68,8 @@ def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Capture
     entry = _kernels.find(key)
     if entry is not None:
         return bridge.Captured(entry["ttir.mlir"].decode(), entry["ttgir.mlir"].decode())
-    captured = bridge.capture_ttgir(spec)
+    with _explain_triton(kernel):
+        captured = bridge.capture_ttgir(spec)
     _kernels.store(
         key, {"ttir.mlir": captured.ttir.encode(), "ttgir.mlir": captured.ttgir.encode()}
     )

@@ -46,7 +46,8 @@ class Program:
         num_ctas: CTAs of a launch.
         tiles: Size of the grid of tiles.
         localized: The buffer whose input a rank's tiles read where the caller keeps it, so that no copy of it is made
-            for them; None where they cannot.
+            for them; None where they cannot. An input that is not contiguous or not aligned to 16 bytes is copied all
+            the same, and so is one that a copy engine of another rank gets; `explain` says why it is None.
         tile_shape: Shape of an output tile in elements, if the kernel stores through a descriptor.
         signal_layout: Numbering of the flags.
         tables: Schedule tables of every rank, by name.
