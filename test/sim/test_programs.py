@@ -69,6 +69,14 @@ def test_kernels_on_pointers(target, realization):
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
+@pytest.mark.parametrize("algorithm", ["direct_push", "ring_pull"])
+def test_signals_wrap_around(realization, algorithm):
+    program = ag_gemm(realization, algorithm, 3, (192, 64, 128))
+    for first in (2**31 - 2, 2**32 - 2, 2**30):
+        run_and_check(program, calls=4, seed=first % 7, first_epoch=first)
+
+
+@pytest.mark.parametrize("realization", REALIZATIONS)
 def test_the_demonstration(realization):
     program = compile_ag_gemm(
         CHECK_RANKS,

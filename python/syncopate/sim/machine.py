@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from syncopate.abi import FIRST_EPOCH
 from syncopate.sim.clocks import Clocks
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
 from syncopate.sim.global_memory import GlobalMemory, Region
@@ -39,6 +40,7 @@ class Machine:
         self.executing: tuple[Role, int] | None = None
         self.flag_words: dict[Region, int] = {}
         self.describe_flag: Callable[[int, int], str] = lambda rank, index: f"flag {index}"
+        self.first_epoch = FIRST_EPOCH
         self._skipped_ns = 0
         self._threads: dict[Any, RoleThreads] = {}
         self._barriers: dict[Any, Mbarrier] = {}
@@ -123,12 +125,15 @@ class Machine:
 
     def is_twin(self, region: Region, offset: int) -> bool:
         """Whether a word is a binary twin, which is raised and consumed in turn."""
-        layout, world, index = self.program.signal_layout, self.program.world_size, offset // 4
-        first = (layout.data_twin, layout.ready_twin, layout.done_twin)
-        sizes = (layout.data_twin, world, world)
         return region in self.flag_words and any(
-            start <= index < start + size for start, size in zip(first, sizes, strict=True)
+            first <= offset // 4 < first + count for first, count in self.twins()
         )
+
+    def twins(self) -> tuple[tuple[int, int], ...]:
+        """Ranges of flags that are binary twins: the first and how many."""
+        layout, world = self.program.signal_layout, self.program.world_size
+        data = layout.data_twin
+        return (data, data), (layout.ready_twin, world), (layout.done_twin, world)
 
     def describe_poll(self, role: Role, region: Region, offset: int) -> str:
         """What a role that polls a word waits for."""

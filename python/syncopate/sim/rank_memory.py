@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncopate import abi
-from syncopate.abi import FaultField
+from syncopate.abi import FaultField, StateWord
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.interface import (
     INPUT_DESCRIPTOR,
@@ -30,7 +30,7 @@ from syncopate.runtime.linking import (
     link_rank,
 )
 from syncopate.sim.global_memory import Descriptor, Region, RegionKind
-from syncopate.sim.values import Element, element
+from syncopate.sim.values import Element, element, wrap
 
 if TYPE_CHECKING:
     from syncopate.sim.machine import Machine
@@ -71,6 +71,10 @@ class Symmetric:
                 regions.append(region)
             buffers.append(tuple(regions))
         values = initial_flags(program.signal_layout, program.world_size)
+        counted = np.ones(len(values), np.bool_)
+        for first, count in machine.twins():
+            counted[first : first + count] = False
+        values[counted] = wrap(machine.first_epoch - 1, 32)
         flags = []
         for rank in ranks:
             region = machine.memory.add(
@@ -127,6 +131,11 @@ class RankMemory:
         where = layout_tables(program.rank_tables(rank))
         initial = initial_state(where.num_commands)
         self.state = memory.add(f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank)
+        skipped = machine.first_epoch - abi.FIRST_EPOCH
+        for word in (StateWord.EPOCH, StateWord.ENGINE_EPOCH):
+            initial[word] = wrap(machine.first_epoch, 32)
+        initial[StateWord.FINISHED] = wrap(skipped * program.num_ctas, 32)
+        initial[StateWord.COMMANDS :] = wrap(skipped * program.num_ctas, 32)
         self.state.view(I32)[: len(initial)] = initial
         self._record = memory.add(
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank

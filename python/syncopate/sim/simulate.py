@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 
+from syncopate.abi import FIRST_EPOCH
 from syncopate.errors import SyncopateError
 from syncopate.runtime.faults import decode_fault, describe_signal
 from syncopate.runtime.interface import TensorParam
@@ -91,6 +92,7 @@ def simulate(
     trace: bool = False,
     timeouts: bool = False,
     staged: bool = False,
+    first_epoch: int = FIRST_EPOCH,
 ) -> Result:
     """Runs calls of a program back to back on simulated ranks, without any barrier between them.
 
@@ -105,6 +107,7 @@ def simulate(
         timeouts: Lets the device's own time limit end waits that cannot end; otherwise they are a deadlock.
         staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that
             the kernel cannot read where they are.
+        first_epoch: Number of the first call, as if so many had been before; near 2³¹ signals wrap around.
 
     Returns:
         Outputs, trace and verdict. What is wrong with the program is in the verdict, not raised.
@@ -121,6 +124,7 @@ def simulate(
     prepared = _prepare_inputs(program, inputs, calls, seed)
     kernel = _translate(program.ir["fused"])
     machine = Machine(program, kernel, policy, seed)
+    machine.first_epoch = first_epoch
     machine.describe_flag = lambda rank, index: describe_signal(program, rank, index)
     if trace:
         machine.trace = []
