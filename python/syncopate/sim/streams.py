@@ -71,14 +71,16 @@ class Stream:
         region, offset = machine.memory.find(address, 4)
         word, view = region.word(offset), region.view(I32)
         old = int(view[offset // 4])
-        name = machine.name_word(region, offset)
         if value == 1 and old == 1 and machine.is_twin(region, offset):
+            name = machine.name_word(region, offset)
             machine.report(Kind.OVERFLOW, f"{self.name} raises {name} again before it was consumed")
         view[offset // 4] = value
         word.sync.release(self.vector, Scope.SYS, *_OUTSIDE)
         word.note_atomic(Actor(self.thread, self._clock, Scope.SYS, *_OUTSIDE))
         self.tick()
-        machine.event(self.name, "raises", f"{name}: {old} -> {value}")
+        if machine.trace is not None:
+            name = machine.name_word(region, offset)
+            machine.event(self.name, "raises", f"{name}: {old} -> {value}")
         machine.scheduler.wake(address)
 
 
