@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import os
 import sys
 import time
@@ -100,7 +101,10 @@ def parse() -> argparse.Namespace:
         help="only variants whose name contains this, as ldst_colocated/push/1/zero-copy",
     )
     parser.add_argument(
-        "--budget", type=float, default=450, help="start no further shape after this many seconds"
+        "--budget",
+        type=float,
+        default=math.inf,
+        help="start no further shape after this many seconds",
     )
     parser.add_argument(
         "--commit", default="", help="what to write down as the commit, where git cannot tell"

@@ -35,9 +35,9 @@ LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                        << "], but got " << splits;
   if (group <= 0)
     return emitError() << "expects group to be positive, but got " << group;
-  if (pause < 0 || pause > 1000000) // strategy_c2
-    return emitError() << "expects pause to be in [0, 1000000], but got "
-                       << pause;
+  if (pause < 0 || pause > kMaxPause) // strategy_c2
+    return emitError() << "expects pause to be in [0, " << kMaxPause
+                       << "], but got " << pause;
   return success();
 }
 

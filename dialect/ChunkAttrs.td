@@ -74,7 +74,7 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
 
     A field that is left out has its default: `algorithm = direct_push`,
     `splits = 1`, `realization = ldst_colocated`, `order = arrival`,
-    `group = 8`, `pause = 0`. A plan without a strategy has all of them.
+    `group = 8`, `pause = 500`. A plan without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [1, 4096], and `group` is positive.
@@ -88,12 +88,14 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_EnumField<Chunk_Realization, "LdstColocated">:$realization,
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
       Chunk_Field<"int64_t", "8">:$group,
-      Chunk_Field<"int64_t", "0">:$pause);
+      Chunk_Field<"int64_t", "500">:$pause);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Pieces that a transfer is split into at most.
     static constexpr int64_t kMaxSplits = 4096;
+    /// Longest rest between blocks that the strategy accepts, in nanoseconds.
+    static constexpr int64_t kMaxPause = 1000000;
     /// The strategy whose fields are all left out.
     static StrategyAttr getDefault(::mlir::MLIRContext *context);
   }];

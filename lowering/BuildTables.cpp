@@ -415,6 +415,11 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
     int64_t rest = pause;
     if (rest < 0)
       rest = plan.getStrategyOrDefault().getPause();
+    if (rest > StrategyAttr::kMaxPause) {
+      plan.emitOpError() << "expects pause to be in [0, "
+                         << StrategyAttr::kMaxPause << "], but got " << rest;
+      return signalPassFailure();
+    }
     for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
       if (!getTileWaits(schedule)) {
         schedule.emitOpError("has no waits; run chunk-place-waits first");

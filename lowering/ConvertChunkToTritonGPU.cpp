@@ -123,6 +123,11 @@ private:
   }
 
   static LogicalResult convert(Operation *op, DeviceLibrary &library) {
+    if (auto run = dyn_cast<RunCommandsOp>(op))
+      if (run.getRealization() != Realization::LdstColocated)
+        return run.emitOpError()
+               << "expects realization ldst_colocated, but got "
+               << stringifyRealization(run.getRealization());
     OpBuilder builder(op);
     auto cloned =
         library.clone(builder, op, getFunctionName(op), op->getOperands());

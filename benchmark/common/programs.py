@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import os
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from syncopate.kernels import GemmConfig, gemm, gemm_pointers
-from syncopate.runtime.interface import ProgramData, TensorParam
+import syncopate
+from syncopate.kernels import (
+    GemmConfig,
+    bind_gemm,
+    bind_gemm_pointers,
+    gemm,
+    gemm_pointers,
+)
+from syncopate.runtime.interface import TensorParam
 
 SHAPES = {
     "llama3-70b-slice-of-8": (8192, 3584, 8192),
@@ -118,66 +122,9 @@ def build_program(
         timeout: Limit of device waits in seconds.
 
     Returns:
-        A program with the input `a` and the tensors `b` and `c`. If the variable SYNCOPATE_PROGRAMS names a folder, it
-        is read from there, or left there: what one machine compiled then runs on another, without the compiler.
+        A program with the input `a` and the tensors `b` and `c`.
     """
     config = config or choose_config(m, n, k)
-    folder = os.environ.get("SYNCOPATE_PROGRAMS")
-    if not folder:
-        return _compile(
-            m, n, k, world_size, realization, algorithm, splits, pause, dtype, config, timeout
-        )
-    choices = f"{realization}-{algorithm}-{splits}-{pause}-{dtype}-{timeout:g}s"
-    tiles = (
-        f"{config.block_m}x{config.block_n}x{config.block_k}-{config.num_stages}-{config.num_ctas}"
-    )
-    path = Path(folder) / f"{m}x{n}x{k}-w{world_size}-{choices}-{tiles}.pickle"
-    if path.exists():
-        return pickle.loads(path.read_bytes())  # our own file
-    program = freeze(
-        _compile(m, n, k, world_size, realization, algorithm, splits, pause, dtype, config, timeout)
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}")
-    part.write_bytes(pickle.dumps(program))
-    part.replace(path)
-    return program
-
-
-def freeze(program: Any) -> ProgramData:
-    """A program as plain data, which can be pickled and loaded where the compiler is not installed."""
-    return ProgramData(
-        name=program.name,
-        world_size=program.world_size,
-        buffers=tuple(program.buffers),
-        params=tuple(program.params),
-        image=program.image,
-        grid=program.grid,
-        num_ctas=program.num_ctas,
-        signal_layout=program.signal_layout,
-        tables=tuple(dict(program.rank_tables(rank)) for rank in range(program.world_size)),
-        timeout_ns=program.timeout_ns,
-        localized=program.localized,
-        guard=program.guard,
-    )
-
-
-def _compile(
-    m: int,
-    n: int,
-    k: int,
-    world_size: int,
-    realization: str,
-    algorithm: str,
-    splits: int,
-    pause: int,
-    dtype: str,
-    config: GemmConfig,
-    timeout: float,
-) -> Any:
-    import syncopate
-    from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
-
     plan = syncopate.Plan("ag_gemm", mesh=[world_size])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a, axis=0)

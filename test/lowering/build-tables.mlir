@@ -4,6 +4,8 @@
 // RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring_push realization=copy_engine" | FileCheck %s --check-prefix=RING
 // RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring_pull realization=ldst_colocated" | FileCheck %s --check-prefix=RINGPULL
 // RUN: not syncopate-opt %s --chunk-build-tables 2>&1 | FileCheck %s --check-prefix=EARLY
+// RUN: not syncopate-opt %s --syncopate-plan-pipeline=pause=2000000 2>&1 | FileCheck %s --check-prefix=LONG
+// LONG: expects pause to be in [0, 1000000], but got 2000000
 // EARLY: has no realization; run chunk-assign-realization first
 
 // Flags: six transfers 0-5, their twins 6-11, ready 12-14, twins 15-17, done 18-20, twins 21-23, engine_done 24.
@@ -22,7 +24,7 @@ chunk.plan @gather mesh [3] {
 // ends when all that others send has come.
 // PUSH: rank 1
 // PUSH-SAME: calls = #chunk.table<open_begin, open_end, guard_begin, guard_end, close_wait_begin, close_wait_end, close_signal_begin, close_signal_end : [2, 2, 4, 4, 4, 6, 2, 4]>
-// PUSH-SAME: commands = #chunk.table<transfer, src_rank, src_buffer, src_offset, dst_rank, dst_buffer, dst_offset, rows, row_bytes, src_stride, dst_stride, wait_begin, wait_end, signal_begin, signal_end, realization, pause : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 0], [4, 1, 0, 32, 0, 0, 32, 1, 32, 32, 32, 3, 4, 1, 2, 4, 0]>
+// PUSH-SAME: commands = #chunk.table<transfer, src_rank, src_buffer, src_offset, dst_rank, dst_buffer, dst_offset, rows, row_bytes, src_stride, dst_stride, wait_begin, wait_end, signal_begin, signal_end, realization, pause : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 500], [4, 1, 0, 32, 0, 0, 32, 1, 32, 32, 32, 3, 4, 1, 2, 4, 500]>
 // PUSH-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [0, 4, 0], [0, 19, 0], [2, 19, 0]>
 // PUSH-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [20, 0], [18, 0], [0, 1], [5, 1]>
 
@@ -56,7 +58,7 @@ chunk.plan @gather mesh [3] {
 // first waits and the last signals.
 // PUSH-LABEL: chunk.plan @strided
 // PUSH: rank 0
-// PUSH-SAME: commands = {{.*}} : [0, 0, 0, 4, 1, 0, 8, 2, 8, 16, 16, 0, 1, 0, 0, 4, 0], [0, 0, 0, 68, 1, 0, 72, 2, 8, 16, 16, 0, 0, 0, 1, 4, 0]>
+// PUSH-SAME: commands = {{.*}} : [0, 0, 0, 4, 1, 0, 8, 2, 8, 16, 16, 0, 1, 0, 0, 4, 500], [0, 0, 0, 68, 1, 0, 72, 2, 8, 16, 16, 0, 0, 0, 1, 4, 500]>
 chunk.plan @strided mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<2x4x4xf32>
   chunk.input %a[0, 0, 0] sizes [2, 4, 3] on 0 : !chunk.buffer<2x4x4xf32>

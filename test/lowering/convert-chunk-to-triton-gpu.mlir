@@ -125,3 +125,14 @@ module @device {
     "tt.func"() {sym_name = "entry"} : () -> ()
   }
 }
+
+// -----
+module @device {}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+    // expected-error @+1 {{expects realization ldst_colocated, but got copy_engine}}
+    chunk.run_commands %context, %input realize copy_engine : !tt.ptr<i64>, !tt.ptr<i8>
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}

@@ -20,6 +20,7 @@ from syncopate.bridge import (
     new_context,
     self_check,
 )
+from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
 
 SMALL = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2, num_ctas=4)
@@ -174,9 +175,9 @@ def taken(sy_context):
 @pytest.mark.parametrize(
     ("kernel", "name", "error", "message"),
     [
-        (lambda x: x, "k", TypeError, "kernel must be a @triton.jit function"),
-        (gemm, "no name", ValueError, "name must be a Python identifier"),
-        (taken, "k", ValueError, "'sy_context' of taken"),
+        (lambda x: x, "k", SyncopateError, "kernel must be a @triton.jit function"),
+        (gemm, "no name", SyncopateError, "name must be a Python identifier"),
+        (taken, "k", SyncopateError, "'sy_context' of taken"),
     ],
 )
 def test_wrapper_rejects(kernel, name, error, message):

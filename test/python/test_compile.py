@@ -216,7 +216,11 @@ def test_kernel_has_to_be_a_triton_function():
         {"realization": "nccl"},
         {"order": "random"},
         {"splits": 0},
+        {"splits": 5000},
+        {"splits": True},
         {"group": -1},
+        {"pause": -1},
+        {"pause": 2_000_000},
     ],
 )
 def test_strategy_checks_its_choices(choice):

@@ -2,10 +2,12 @@
 
 import triton
 
+from syncopate.errors import SyncopateError
+
 __all__ = ["BridgeError"]
 
 
-class BridgeError(RuntimeError):
+class BridgeError(SyncopateError):
     """A module could not be moved between Triton and MLIR; the message names the Triton version."""
 
     def __init__(self, message: str) -> None:

@@ -15,6 +15,7 @@ import triton.language as tl
 from triton.runtime.jit import JITFunction
 
 from syncopate.bridge.cache import cache_folder, write_whole
+from syncopate.errors import SyncopateError
 
 __all__ = ["CONTEXT_ARGUMENT", "make_wrapper"]
 
@@ -45,19 +46,19 @@ def make_wrapper(
         extra: Names of further parameters.
 
     Raises:
-        TypeError: ``kernel`` is no ``@triton.jit`` function (an autotuner wraps one: pass its ``fn``).
-        ValueError: ``name`` is no identifier, or ``kernel`` has a parameter called ``sy_context``.
+        SyncopateError: ``kernel`` is no ``@triton.jit`` function (an autotuner wraps one: pass its ``fn``).
+            ``name`` is no identifier, or ``kernel`` has a parameter called ``sy_context``.
     """
     if not isinstance(kernel, JITFunction):
-        raise TypeError(
+        raise SyncopateError(
             f"kernel must be a @triton.jit function, but got {type(kernel).__name__}; pass the function that it wraps"
         )
     if not name.isidentifier():
-        raise ValueError(f"name must be a Python identifier, but got {name!r}")
+        raise SyncopateError(f"name must be a Python identifier, but got {name!r}")
     added = [CONTEXT_ARGUMENT, *extra]
     for taken in added:
         if taken in kernel.arg_names:
-            raise ValueError(
+            raise SyncopateError(
                 f"parameter {taken!r} of {kernel.__name__} collides with an argument that is added; rename it"
             )
     parameters = [f"{p.name}: tl.constexpr" if p.is_constexpr else p.name for p in kernel.params]

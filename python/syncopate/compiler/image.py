@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import triton
+from triton._C.libtriton import get_cache_invalidating_env_vars
 from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction
 
@@ -29,6 +31,9 @@ _images = Cache("images")
 def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
     return (
         triton.__version__,
+        # What Triton itself keeps its cache apart by, and which assembler it calls.
+        sorted(get_cache_invalidating_env_vars().items()),
+        os.environ.get("TRITON_PTXAS_PATH", ""),
         sorted(spec.signature.items()),
         sorted((name, repr(value)) for name, value in spec.constexprs.items()),
         sorted(spec.attrs.items()),
@@ -39,15 +44,18 @@ def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
 
 @functools.cache
 def _compiler_hash() -> str:
-    """What the compiler itself is: its version and its native library."""
+    """What the compiler itself is: its version, its native libraries and its way in and out of Triton."""
     package = Path(syncopate.__file__).parent
-    libraries = sorted((package / "mlir" / "_mlir_libs").glob("*.so*"))
-    return hash_of(syncopate.__version__, *(path.read_bytes() for path in libraries))
+    parts = [
+        *sorted((package / "mlir" / "_mlir_libs").glob("*.so*")),
+        *sorted((package / "bridge").glob("*.py")),
+    ]
+    return hash_of(syncopate.__version__, *(path.read_bytes() for path in parts))
 
 
 @contextlib.contextmanager
 def _explain_triton(kernel: JITFunction[Any]) -> Iterator[None]:
-    """Turns Triton's complaint about a local kernel into one error, the innermost, which shows the kernel's own line."""
+    """Turns Triton's complaint about a local kernel into one error, the innermost, which shows its own line."""
     try:
         yield
     except CompilationError as error:

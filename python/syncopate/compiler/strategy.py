@@ -33,6 +33,10 @@ class TileOrder(enum.Enum):
     GROUPED = "grouped"
 
 
+# The ranges of `#chunk.strategy`, whose verifier has the last word.
+_RANGES = {"splits": (1, 4096), "group": (1, 2**62), "pause": (0, 1_000_000)}
+
+
 @dataclass(frozen=True)
 class Strategy:
     """The choices for one plan. A collective or a transfer that names its own keeps it.
@@ -46,7 +50,7 @@ class Strategy:
             flight share rows and columns in L2.
         pause: Nanoseconds that a communication role rests after each block that it stores to another rank. Stores that
             the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
-            that there is makes both faster. At most 1,000,000; a plan in .mlir without a strategy has 0.
+            that there is makes both faster. At most 1,000,000.
 
     The enums may be given by their values, as strings.
     """
@@ -71,14 +75,12 @@ class Strategy:
                 raise SyncopateError(
                     f"{name}: expects one of {known}, but got {getattr(self, name)!r}"
                 ) from None
-        for name in ("splits", "group"):
+        for name, (lowest, highest) in _RANGES.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise SyncopateError(f"{name}: expects a positive integer, but got {value!r}")
-        if not isinstance(self.pause, int) or not 0 <= self.pause <= 1_000_000:
-            raise SyncopateError(
-                f"pause: expects nanoseconds up to 1000000, but got {self.pause!r}"
-            )
+            if type(value) is not int or not lowest <= value <= highest:
+                raise SyncopateError(
+                    f"{name}: expects an integer in [{lowest}, {highest}], but got {value!r}"
+                )
 
     @property
     def attribute(self) -> str:

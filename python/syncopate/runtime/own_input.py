@@ -16,6 +16,7 @@ from syncopate.runtime.engine import Engine
 from syncopate.runtime.interface import INPUT_DESCRIPTOR, INPUT_POINTER, BufferSpec, Program
 from syncopate.runtime.launch import ArgumentBlock
 from syncopate.runtime.linking import input_rows
+from syncopate.runtime.tensors import KEPT
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class OwnInput:
         if address == self._address:
             return
         if address not in self._kept:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
             self._kept[address] = [
                 companion.encode(address, tuple(tensor.shape), tensor.stride())
                 for companion in self._companions

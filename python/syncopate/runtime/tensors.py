@@ -17,7 +17,8 @@ from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.interface import BufferSpec, TensorParam
 from syncopate.runtime.launch import ArgumentBlock
 
-_KEPT = 64
+KEPT = 64
+"""Encoded arguments that are kept, by tensor."""
 
 
 @functools.cache
@@ -80,13 +81,17 @@ class TensorArgument:
         Raises:
             SyncopateError: Wrong shape, dtype, device, layout or alignment.
         """
+        if not isinstance(tensor, torch.Tensor):
+            raise SyncopateError(
+                f"{self.param.tensor}: expects a torch tensor, but got {type(tensor).__name__}"
+            )
         key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if key == self._current:
             return
         data = self._kept.get(key)
         if data is None:
             data = self._check_and_encode(tensor)
-            if len(self._kept) >= _KEPT:
+            if len(self._kept) >= KEPT:
                 self._kept.clear()
             self._kept[key] = data
         self._arguments.set_bytes(self.param.name, data)
