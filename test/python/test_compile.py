@@ -312,3 +312,8 @@ def test_import_needs_neither_torch_nor_triton():
     subprocess.run([sys.executable, "-c", code], check=True)
     code = "import sys; sys.modules['torch'] = None; import syncopate.compiler, syncopate.plan, syncopate.runtime"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_program_simulates_itself():
+    result = build(world=2, shape=(256, 128, 128)).simulate(calls=2, seed=3)
+    assert result.verdict.ok, result.verdict.findings

@@ -23,6 +23,7 @@ from syncopate.runtime.interface import (
 
 if TYPE_CHECKING:
     from syncopate.runtime import Group, LoadedProgram
+    from syncopate.sim import Result
 
 __all__ = ["Program"]
 
@@ -116,6 +117,23 @@ class Program:
         return (
             f"<Program {self.name}: {self.image.name} for {self.world_size} ranks on {self.target}>"
         )
+
+    def simulate(self, inputs: Any = None, **options: Any) -> Result:
+        """Runs the fused kernel itself for all ranks on the CPU, and says whether it is sound.
+
+        Args:
+            inputs: For each tensor that a call takes, one array for each rank; random numbers if it is left out.
+            **options: As for `syncopate.sim.simulate`: calls, seed, scheduler, …
+
+        Returns:
+            Outputs, trace and verdict.
+
+        Raises:
+            SyncopateError: An argument is wrong, or the kernel holds an operation that the simulator does not know.
+        """
+        from syncopate.sim import simulate
+
+        return simulate(self, inputs, **options)
 
     def load(self, group: Group | None = None) -> LoadedProgram:
         """Binds the program to memory and streams. Collective over the group.

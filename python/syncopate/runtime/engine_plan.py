@@ -3,7 +3,7 @@
 Protocol. The list is the same at every call, so that a CUDA graph may capture it: nothing in it is the number of a
 call.
 
-* A stream can only wait for a constant. So an engine command waits for binary words (`ready_twin`, `done_twin`): the
+* A stream can only wait for a constant. So an engine command waits for binary words, the twins of flags: the
   stream waits until the word is 1 and writes 0 at once, in stream order. The protocol of the plan makes sure that
   nobody raises such a word again before it is consumed.
 * A flag that kernels wait for is an epoch. The engine raises it by copying 4 bytes out of the device's own epoch word.
@@ -82,7 +82,7 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
             if not _is_binary(program, wait["signal"]):
                 raise InternalError(
                     f"rank {rank}, command {index}: a copy-engine command cannot wait for flag {wait['signal']}, "
-                    f"which counts; only for the words ready_twin and done_twin"
+                    f"which counts; only for twins"
                 )
             ops.append(AwaitWord(addresses.flag(rank, wait["signal"])))
         copy = _copy(row, addresses)
