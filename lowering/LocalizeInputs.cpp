@@ -49,6 +49,9 @@ private:
           findArgument(function, (kInputDescriptorPrefix + name).str());
       if (!gathered || !input || gathered.getType() != input.getType())
         continue;
+      // What reads the buffer by another argument reads the buffer itself.
+      if (llvm::count(kernel.getBuffers(), kernel.getBoundBuffer(name)) != 1)
+        continue;
       SmallVector<Operation *> loads;
       if (!collectLoads(gathered, loads) || loads.empty())
         continue;

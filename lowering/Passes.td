@@ -77,8 +77,9 @@ def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
     companion, at rows counted from the begin of the input.
 
     Requires: footprints. Ensures: `localized` on the kernel, if it was done; it
-    is not where a tile reads input rows together with others, or where a use of
-    the descriptor is not understood.
+    is not where a tile reads input rows together with others, where another
+    argument is bound to the same buffer, or where a use of the descriptor is not
+    understood.
     Example: test/lowering/localize-inputs.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

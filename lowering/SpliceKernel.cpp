@@ -45,7 +45,8 @@ private:
     Value input = findArgument(function, kInputArgument);
     if (!body.hasOneBlock() || !input)
       return kernel.emitOpError()
-             << "expects a kernel of one block whose arguments are the "
+             << "expects a kernel without a return before its end, whose "
+                "arguments are the "
                 "context, '"
              << kInputArgument << "', and its own";
     Value context = body.getArgument(0);

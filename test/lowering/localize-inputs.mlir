@@ -94,3 +94,26 @@ module @ttgir {
     "tt.return"() : () -> ()
   }) : () -> ()
 }
+
+// -----
+!buf = !chunk.buffer<8x4xf32>
+
+// Another argument reads the same buffer, so the input has to be there.
+// CHECK-LABEL: chunk.plan @two_arguments
+// CHECK-NOT: localized
+chunk.plan @two_arguments mesh [1] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [8, 4] on 0 : !buf
+  chunk.kernel @k tiles [4] ctas 2 args(%a as "x", %a as "y") : !buf, !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+    chunk.footprint read "y" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+  }
+}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %own: !tt.tensordesc<x> loc("sy_input_x"), %x: !tt.tensordesc<x> loc("x"), %y: !tt.tensordesc<x> loc("y"), %row: i32 loc("row")):
+    "ttng.async_tma_copy_global_to_local"(%x, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "ttng.async_tma_copy_global_to_local"(%y, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}

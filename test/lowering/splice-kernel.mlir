@@ -75,7 +75,7 @@ module @ttgir {
 
 // -----
 chunk.plan @no_context mesh [2] {
-  // expected-error @+1 {{expects a kernel of one block whose arguments are the context, 'sy_input', and its own}}
+  // expected-error @+1 {{expects a kernel without a return before its end, whose arguments are the context, 'sy_input', and its own}}
   chunk.kernel @k tiles [3] ctas 2 args() {}
 }
 module @ttgir {

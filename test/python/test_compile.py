@@ -182,6 +182,8 @@ def test_accumulators_that_do_not_fit_name_registers():
         ({"tiles": (4,)}, "expects markers of 1 coordinates"),
         ({"ctas": 0}, "expects ctas to be in [1, 2^31), but got 0"),
         ({"timeout": -1}, "timeout: expects seconds"),
+        ({"timeout": float("nan")}, "timeout: expects seconds"),
+        ({"timeout": 1e30}, "timeout: expects seconds"),
         ({"bind": {"nothing": 1}}, "'nothing' is no parameter of kernel gemm"),
         ({"bind": {}}, "parameter 'a_desc' of kernel gemm is not bound"),
         ({"bind": []}, "bind: expects a mapping"),
@@ -317,3 +319,69 @@ def test_import_needs_neither_torch_nor_triton():
 def test_program_simulates_itself():
     result = build(world=2, shape=(256, 128, 128)).simulate(calls=2, seed=3)
     assert result.verdict.ok, result.verdict.findings
+
+
+FACTOR = tl.constexpr(2)
+
+
+@triton.jit
+def scale_by_global(a_desc, c_desc, TILE: tl.constexpr):
+    m, _ = sy.tile(tl.program_id(0), tl.program_id(0))
+    c_desc.store([m * TILE, 0], (a_desc.load([m * TILE, 0]) * FACTOR).to(c_desc.dtype))
+
+
+def test_global_that_changes_is_refused(monkeypatch):
+    def compile_it() -> Any:
+        plan, a = all_gather(2, (256, 64))
+        out = syncopate.Tensor("c", (256, 64), "bf16", output=True)
+        bind = {
+            "a_desc": syncopate.Descriptor(a, (64, 64)),
+            "c_desc": syncopate.Descriptor(out, (64, 64)),
+            "TILE": 64,
+        }
+        strategy = syncopate.Strategy(realization="copy_engine")
+        return syncopate.compile(
+            scale_by_global, plan, bind=bind, tiles=(4,), ctas=4, strategy=strategy
+        )
+
+    compile_it()
+    monkeypatch.setitem(globals(), "FACTOR", tl.constexpr(5))
+    with pytest.raises(syncopate.SyncopateError, match="global FACTOR has changed"):
+        compile_it()
+
+
+@triton.jit
+def add_twice(a_desc, b_desc, c_desc, TILE: tl.constexpr):
+    m, _ = sy.tile(tl.program_id(0), tl.program_id(0))
+    total = a_desc.load([m * TILE, 0]) + b_desc.load([m * TILE, 0])
+    c_desc.store([m * TILE, 0], total.to(c_desc.dtype))
+
+
+def test_buffer_with_two_arguments_is_staged():
+    plan, a = all_gather(2, (256, 64))
+    out = syncopate.Tensor("c", (256, 64), "bf16", output=True)
+    described = syncopate.Descriptor(a, (64, 64))
+    bind = {
+        "a_desc": described,
+        "b_desc": described,
+        "c_desc": syncopate.Descriptor(out, (64, 64)),
+        "TILE": 64,
+    }
+    program = syncopate.compile(
+        add_twice,
+        plan,
+        bind=bind,
+        tiles=(4,),
+        ctas=4,
+        strategy=syncopate.Strategy(realization="copy_engine"),
+    )
+    assert program.localized is None
+    assert program.simulate(calls=2).verdict.ok
+
+
+@pytest.mark.parametrize(
+    "wrong", [("", (4, 4)), ("c", (4, 0)), ("c", (4, -4)), ("c", ()), ("c", (2**40, 2**40))]
+)
+def test_tensors_check_what_they_are(wrong):
+    with pytest.raises(syncopate.SyncopateError, match=r"tensor.*expects"):
+        syncopate.Tensor(*wrong, "bf16")

@@ -28,7 +28,7 @@ def _write(source: str, name: str) -> Path:
     path = (
         cache_folder("wrappers") / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     )
-    if not path.exists():
+    if not path.exists() or path.read_text() != source:
         write_whole(path, source)
     return path
 

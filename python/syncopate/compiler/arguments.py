@@ -20,6 +20,7 @@ from syncopate.runtime.interface import Table, TensorParam
 
 __all__ = ["check_binding", "check_numbers", "check_options", "check_roles", "check_types"]
 
+_LONGEST_S = 10**9
 _HOPPER = 90
 """First capability with TMA, and with registers that move between the warps of a CTA."""
 
@@ -47,8 +48,10 @@ def check_numbers(tiles: Any, ctas: Any, timeout: Any) -> None:
         raise SyncopateError(f"tiles: expects a sequence of integers, but got {tiles!r}")
     if not isinstance(ctas, int):
         raise SyncopateError(f"ctas: expects an integer, but got {ctas!r}")
-    if not isinstance(timeout, (int, float)) or timeout < 0:
-        raise SyncopateError(f"timeout: expects seconds, 0 for no limit, but got {timeout!r}")
+    if not isinstance(timeout, (int, float)) or not 0 <= timeout <= _LONGEST_S:
+        raise SyncopateError(
+            f"timeout: expects seconds up to {_LONGEST_S}, 0 for no limit, but got {timeout!r}"
+        )
 
 
 def check_options(options: Mapping[str, Any], gpu: GPUTarget) -> None:

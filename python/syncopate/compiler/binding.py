@@ -33,6 +33,21 @@ class Tensor:
     output: bool = False
     strides: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise SyncopateError(
+                f"tensor: expects a Python identifier as its name, but got {self.name!r}"
+            )
+        for what, sizes in (("shape", self.shape), ("strides", self.strides or self.shape)):
+            if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+                raise SyncopateError(
+                    f"tensor {self.name!r}: expects a {what} of positive integers, but got {sizes!r}"
+                )
+        if math.prod(self.shape) >= 2**48:
+            raise SyncopateError(
+                f"tensor {self.name!r}: expects fewer than 2^48 elements, but got shape {list(self.shape)}"
+            )
+
 
 @dataclass(frozen=True)
 class Descriptor:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import shutil
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,6 +30,10 @@ def hash_of(*parts: object) -> str:
     return digest.hexdigest()
 
 
+_MANIFEST = "manifest.json"
+"""The file of an entry that says what the others hold."""
+
+
 class Cache:
     """Entries of one kind, in memory and below `cache_folder(kind)`."""
 
@@ -39,23 +45,50 @@ class Cache:
         """The files of an entry by name, or None."""
         folder = cache_folder(self._kind) / key
         if folder not in self._memory:
-            try:
-                self._memory[folder] = {path.name: path.read_bytes() for path in folder.iterdir()}
-            except FileNotFoundError:
+            files = _read(folder)
+            if files is None:
                 return None
+            self._memory[folder] = files
         return self._memory[folder]
 
     def store(self, key: str, files: Mapping[str, bytes]) -> None:
         """Adds an entry."""
         folder = cache_folder(self._kind) / key
         self._memory[folder] = dict(files)
+        try:
+            self._write(folder, files)
+        except OSError as error:
+            warnings.warn(
+                f"cannot keep compiled programs in {folder.parent} ({error}); set SYNCOPATE_CACHE_DIR to "
+                "another folder",
+                stacklevel=2,
+            )
+
+    @staticmethod
+    def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".new-"))
         try:
-            for name, data in files.items():
+            for name, data in {**files, _MANIFEST: _manifest(files)}.items():
                 (temporary / name).write_bytes(data)
             # Another process may have been faster: its entry is the same.
             with contextlib.suppress(OSError):
                 temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _manifest(files: Mapping[str, bytes]) -> bytes:
+    return json.dumps({name: hash_of(data) for name, data in sorted(files.items())}).encode()
+
+
+def _read(folder: Path) -> dict[str, bytes] | None:
+    """The files of an entry; None if there is none, or if it is damaged, which is then taken away."""
+    if not folder.is_dir():
+        return None
+    with contextlib.suppress(OSError):
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        if files.pop(_MANIFEST, None) == _manifest(files):
+            return files
+    shutil.rmtree(folder, ignore_errors=True)
+    return None

@@ -53,6 +53,16 @@ def _compiler_hash() -> str:
     return hash_of(syncopate.__version__, *(path.read_bytes() for path in parts))
 
 
+def _check_globals(kernel: JITFunction[Any]) -> None:
+    """A kernel's key holds the values that its global variables had when it was first asked for, as in Triton."""
+    for (name, _), (value, scope) in getattr(kernel, "used_global_vals", {}).items():
+        if name in scope and scope[name] != value:
+            raise SyncopateError(
+                f"kernel {kernel.__name__}: global {name} has changed from {value} to {scope[name]} since the "
+                "kernel was first compiled; pass it as a compile-time parameter"
+            )
+
+
 @contextlib.contextmanager
 def _explain_triton(kernel: JITFunction[Any]) -> Iterator[None]:
     """Turns Triton's complaint about a local kernel into one error, the innermost, which shows its own line."""
@@ -64,7 +74,8 @@ def _explain_triton(kernel: JITFunction[Any]) -> Iterator[None]:
         raise SyncopateError(f"kernel {kernel.__name__}: Triton refuses it {error}") from error
     except RuntimeError as error:
         raise SyncopateError(
-            f"kernel {kernel.__name__}: Triton cannot compile it with these types and options: {error}"
+            f"kernel {kernel.__name__}: Triton cannot compile it with these types and options: {error} (if the "
+            "loop over tiles has no loop inside, Triton may have tried to pipeline it: compile with options={'num_stages': 1})"
         ) from error
 
 
@@ -73,6 +84,7 @@ def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Capture
     # Locations in the IR name the file, so it is part of the key.
     home = kernel.fn.__code__.co_filename
     key = hash_of("kernel", _compiler_hash(), home, kernel.cache_key, *_key_of(spec))
+    _check_globals(kernel)
     entry = _kernels.find(key)
     if entry is not None:
         return bridge.Captured(entry["ttir.mlir"].decode(), entry["ttgir.mlir"].decode())

@@ -1,5 +1,6 @@
 """The device library as IR: every function compiled by the installed Triton and exported in generic form."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -61,8 +62,10 @@ def _library(target: GPUTarget, num_warps: int, unit: int, remote_loads: bool) -
     key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{remote_loads}-{_source_hash()}"
     path = cache_folder("device") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
     if path.exists():
-        modules: dict[str, str] = json.loads(path.read_text())
-        return modules
+        # A file that a crash has damaged is written again.
+        with contextlib.suppress(json.JSONDecodeError):
+            modules: dict[str, str] = json.loads(path.read_text())
+            return modules
     modules = {
         name: capture_ttgir(spec).ttgir
         for name, spec in _specs(target, num_warps, unit, remote_loads).items()
