@@ -75,7 +75,8 @@ def _explain_triton(kernel: JITFunction[Any]) -> Iterator[None]:
     except RuntimeError as error:
         raise SyncopateError(
             f"kernel {kernel.__name__}: Triton cannot compile it with these types and options: {error} (if the "
-            "loop over tiles has no loop inside, Triton may have tried to pipeline it: compile with options={'num_stages': 1})"
+            "loop over tiles has no loop inside, Triton may have tried to pipeline it: compile with "
+            "options={'num_stages': 1})"
         ) from error
 
 
