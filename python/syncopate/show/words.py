@@ -96,6 +96,8 @@ def _obstacle(program: Any, buffer: Any, lanes: list[Lane]) -> str:
     ]
     if not params:
         return "no parameter of the kernel is bound to it"
+    if len(params) > 1:
+        return f"parameter {params[1].name} reads it too"
     if not params[0].descriptor:
         return (
             f"the kernel takes it as a pointer, {params[0].name}; only descriptors can be replaced"
