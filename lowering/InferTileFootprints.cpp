@@ -179,12 +179,9 @@ struct InferTileFootprints
   using Base::Base;
 
   void runOnOperation() override {
-    FailureOr<SmallVector<KernelOp>> kernels = findKernels(getOperation());
-    if (failed(kernels))
-      return signalPassFailure();
-    for (KernelOp kernel : *kernels)
-      if (failed(infer(kernel)))
-        return signalPassFailure();
+    if (failed(forEachKernel(getOperation(),
+                             [&](KernelOp kernel) { return infer(kernel); })))
+      signalPassFailure();
   }
 
 private:

@@ -27,12 +27,9 @@ struct LocalizeInputs : impl::LocalizeInputsPassBase<LocalizeInputs> {
   using Base::Base;
 
   void runOnOperation() override {
-    FailureOr<SmallVector<KernelOp>> kernels = findKernels(getOperation());
-    if (failed(kernels))
-      return signalPassFailure();
-    for (KernelOp kernel : *kernels)
-      if (failed(localize(kernel)))
-        return signalPassFailure();
+    if (failed(forEachKernel(
+            getOperation(), [&](KernelOp kernel) { return localize(kernel); })))
+      signalPassFailure();
   }
 
 private:

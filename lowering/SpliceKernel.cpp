@@ -25,12 +25,9 @@ struct SpliceKernel : impl::SpliceKernelPassBase<SpliceKernel> {
   using Base::Base;
 
   void runOnOperation() override {
-    FailureOr<SmallVector<KernelOp>> kernels = findKernels(getOperation());
-    if (failed(kernels))
-      return signalPassFailure();
-    for (KernelOp kernel : *kernels)
-      if (failed(splice(kernel)))
-        return signalPassFailure();
+    if (failed(forEachKernel(getOperation(),
+                             [&](KernelOp kernel) { return splice(kernel); })))
+      signalPassFailure();
   }
 
 private:

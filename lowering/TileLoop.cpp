@@ -18,7 +18,9 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
-FailureOr<SmallVector<KernelOp>> syncopate::findKernels(ModuleOp module) {
+LogicalResult
+syncopate::forEachKernel(ModuleOp module,
+                         function_ref<LogicalResult(KernelOp)> apply) {
   SmallVector<KernelOp> kernels;
   WalkResult result = module->walk<WalkOrder::PreOrder>([&](Operation *op) {
     auto plan = dyn_cast<PlanOp>(op);
@@ -34,7 +36,10 @@ FailureOr<SmallVector<KernelOp>> syncopate::findKernels(ModuleOp module) {
   });
   if (result.wasInterrupted())
     return failure();
-  return kernels;
+  for (KernelOp kernel : kernels)
+    if (failed(apply(kernel)))
+      return failure();
+  return success();
 }
 
 LogicalResult syncopate::verifyMarkerShape(KernelOp kernel, Operation *marker) {

@@ -14,10 +14,12 @@
 
 namespace syncopate {
 
-/// The kernels of the plans that stand directly in `module`. Emits an error at
-/// a plan that stands deeper, where passes over plans do not look.
-mlir::FailureOr<llvm::SmallVector<chunk::KernelOp>>
-findKernels(mlir::ModuleOp module);
+/// Calls `apply` on the kernels of the plans that stand directly in `module`,
+/// until it fails. Emits an error at a plan that stands deeper, where passes
+/// over plans do not look.
+mlir::LogicalResult
+forEachKernel(mlir::ModuleOp module,
+              llvm::function_ref<mlir::LogicalResult(chunk::KernelOp)> apply);
 
 /// Emits an error unless `marker`, of a kernel that has not been through
 /// TritonGPU's passes or has, takes and gives as many coordinates as the grid.
