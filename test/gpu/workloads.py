@@ -86,32 +86,6 @@ def gather_workload(
     )
 
 
-def build_gemm(
-    world: int,
-    algorithm: str,
-    realization: str,
-    size: tuple[int, int, int],
-    num_ctas: int,
-    *,
-    splits: int = 1,
-) -> Any:
-    """Compiles an AG-GEMM with small tiles."""
-    from benchmark.common.programs import build_program
-
-    from syncopate.kernels import GemmConfig
-
-    config = GemmConfig(block_n=128, num_ctas=num_ctas)
-    return build_program(
-        *size,
-        world_size=world,
-        realization=realization,
-        algorithm=algorithm,
-        splits=splits,
-        config=config,
-        timeout=20.0,
-    )
-
-
 def gemm_workload(
     world: int,
     algorithm: str,
@@ -121,11 +95,21 @@ def gemm_workload(
     *,
     splits: int = 1,
 ) -> Workload:
-    """A compiled AG-GEMM."""
-    from benchmark.common.programs import tensor_names
+    """A compiled AG-GEMM with small tiles."""
+    from benchmark.common.programs import build_program, tensor_names
+
+    from syncopate.kernels import GemmConfig
 
     m, n, k = size
-    program = build_gemm(world, algorithm, realization, size, num_ctas, splits=splits)
+    program = build_program(
+        *size,
+        world_size=world,
+        realization=realization,
+        algorithm=algorithm,
+        splits=splits,
+        config=GemmConfig(block_n=128, num_ctas=num_ctas),
+        timeout=20.0,
+    )
     _, weight, output = tensor_names(program)
     weights = {rank: random_matrix((n, k), 7000 + rank) for rank in range(world)}
     return Workload(

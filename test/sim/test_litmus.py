@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from hand_tables import COLUMNS, LDST
 from sim_faults import drop, replace
 from triton.backends.compiler import GPUTarget
 
@@ -28,19 +29,6 @@ from syncopate.sim.simulate import simulate
 
 TILE = tl.constexpr(int(FaultPlace.TILE))
 SIZE = 256
-LDST = int(Realization.LDST_COLOCATED)
-COLUMNS = {
-    "tiles": "c0 c1 c2 wait_begin wait_end",
-    "waits": "signal count",
-    "commands": (
-        "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
-        "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization pause"
-    ),
-    "signals": "rank signal kind",
-    "calls": (
-        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
-    ),
-}
 
 
 @dataclass
