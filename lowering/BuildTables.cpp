@@ -8,6 +8,7 @@
 #include "lowering/Passes.h"
 #include "passes/PlanGraph.h"
 #include "passes/SignalLayout.h"
+#include "passes/Tables.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -22,24 +23,6 @@ namespace syncopate {
 using namespace chunk;
 
 namespace {
-
-/// How a flag is raised.
-enum SignalKind : int64_t { StoreEpoch = 0, StoreOne = 1 };
-
-/// What stands for a transfer in the command that stages a rank's input.
-constexpr int64_t kStaging = -1;
-
-constexpr StringRef kWaitColumns[] = {"signal", "count"};
-constexpr StringRef kSignalColumns[] = {"rank", "signal", "kind"};
-constexpr StringRef kCommandColumns[] = {
-    "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
-    "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
-    "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
-    "realization", "pause"};
-constexpr StringRef kCallColumns[] = {"open_begin",         "open_end",
-                                      "guard_begin",        "guard_end",
-                                      "close_wait_begin",   "close_wait_end",
-                                      "close_signal_begin", "close_signal_end"};
 
 /// A chunk as rows of bytes, in one of the two buffers that it lies in.
 struct Rows {
@@ -318,11 +301,15 @@ private:
     }
   }
 
-  /// Whoever waits for the transfer: the tiles of the destination, and the
-  /// executors of what comes after it.
+  /// Whoever waits for the transfer: the tiles of the destination, the
+  /// executors of what comes after it, and the ends of calls that a stream
+  /// takes down twins of.
   void addCommandSignals(unsigned id) {
     std::set<std::pair<int64_t, bool>> listeners{
         {graph.getDstPlace(id).first, false}};
+    if (isEngine(graph.getQueue(id).second))
+      for (int64_t peer : protocol.getGuards(id))
+        listeners.insert({peer, false});
     for (unsigned next : graph.getSuccessors(id))
       if (graph.getQueue(next) != graph.getQueue(id) ||
           !isEngine(graph.getQueue(id).second))
@@ -334,13 +321,17 @@ private:
   }
 
   /// A call ends only when all has come that others send, whether a tile reads
-  /// it or not: what a rank says by \c done is that its memory is at rest. The
-  /// last transfer of a queue stands for those before it.
+  /// it or not: what a rank says by \c done is that its memory is at rest. Nor
+  /// before a stream that guards itself by this rank's twin has taken it down,
+  /// for the end raises it again. The last transfer of a queue stands for those
+  /// before it.
   void addArrivals() {
     std::map<Queue, unsigned> last;
     for (unsigned id = 0; id < graph.size(); ++id)
-      if (graph.getDstPlace(id).first == rank &&
-          graph.getQueue(id).first != rank)
+      if (graph.getQueue(id).first != rank &&
+          (graph.getDstPlace(id).first == rank ||
+           (isEngine(graph.getQueue(id).second) &&
+            llvm::is_contained(protocol.getGuards(id), rank))))
         last[graph.getQueue(id)] = id;
     for (auto [queue, id] : last)
       addWait(layout.data(id), 1);

@@ -50,6 +50,7 @@ void buildPlanPipeline(OpPassManager &manager,
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());
   tables.addPass(createBuildTablesPass({options.pause}));
+  tables.addPass(createCheckTablesPass());
 }
 
 void buildKernelPipeline(OpPassManager &manager) {

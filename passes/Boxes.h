@@ -48,6 +48,11 @@ public:
   /// Calls `visit` with the number of every region that meets `region`.
   void forEachOverlap(const Box &region,
                       llvm::function_ref<void(unsigned)> visit);
+  /// Calls `visit` with every region and its number.
+  void forEach(llvm::function_ref<void(const Box &, unsigned)> visit) const {
+    for (const Entry &entry : entries)
+      visit(entry.region, entry.id);
+  }
   /// True if some region meets `region`.
   bool overlaps(const Box &region);
   /// The same regions under other numbers, those of one region and one number

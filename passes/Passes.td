@@ -159,4 +159,38 @@ def PlaceWaitsPass : Pass<"chunk-place-waits", "::syncopate::chunk::PlanOp"> {
   }];
 }
 
+def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
+  let summary = "Check that the schedule tables keep what the plan promises";
+  let description = [{
+    A pure check, of the tables alone: it knows the rules of a call, and nothing
+    of how the tables were made. It carries out one call of all ranks
+    symbolically, and notes for every command and tile what is known to be over
+    when it starts: which commands of each queue, in this call and in the one
+    before, and whose input is in place. So it finds what any interleaving
+    could do, and also
+
+    * a command that moves anything but its transfer's region, or no command;
+    * a transfer that starts before one that it comes after is complete, or
+      before the input that it reads is in place;
+    * a tile that starts before a transfer that writes what it reads is
+      complete;
+    * a transfer of a call, or a new input, that may overwrite what is still
+      read or written in the call before;
+    * a call that ends while something is on its way to the rank's memory, or
+      while the rank's stream is still at work;
+    * a flag that is raised twice, a twin that is raised again before it was
+      taken down, a wait for what nobody raises, or for more than is raised;
+    * ranks that wait for each other in a circle;
+    * rows, flags, ranks and bytes that are not there.
+
+    Tiles raise no flags, so the order in which a pipelined loop waits for those
+    of a CTA cannot close a circle: waiting for a later tile's data ahead of
+    time only makes more of it known.
+
+    Requires: `chunk-check-plan` and `chunk-check-kernel` have passed; complete
+    tables. Errors name the rank, the transfer and the other side.
+    Example: test/passes/check-tables-invalid.mlir.
+  }];
+}
+
 #endif // SYNCOPATE_PASSES_PASSES_TD

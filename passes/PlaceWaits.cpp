@@ -7,6 +7,7 @@
 
 #include "passes/KernelDependence.h"
 #include "passes/Passes.h"
+#include "passes/Tables.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -43,7 +44,7 @@ private:
   static LogicalResult placeWaits(PlanGraph &graph, KernelOp kernel,
                                   ScheduleOp schedule,
                                   KernelDependence &dependence) {
-    FailureOr<SmallVector<int64_t>> order = readOrder(kernel, schedule);
+    FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
     if (failed(order))
       return failure();
     int64_t ctas = kernel.getCtas();
@@ -94,50 +95,13 @@ private:
       tileValues.push_back(begin + waits.size());
     }
     MLIRContext *context = schedule.getContext();
-    schedule.setTilesAttr(TableAttr::get(
-        context, {"c0", "c1", "c2", "wait_begin", "wait_end"}, tileValues));
-    schedule.setWaitsAttr(
-        TableAttr::get(context, {"signal", "count"}, waitValues));
+    schedule.setTilesAttr(TableAttr::get(context, kTileColumns, tileValues));
+    schedule.setWaitsAttr(TableAttr::get(context, kWaitColumns, waitValues));
     // They name rows of a table of waits that is no more.
     schedule.removeCommandsAttr();
     schedule.removeSignalsAttr();
     schedule.removeCallsAttr();
     return success();
-  }
-
-  /// The tiles of a schedule, by their numbers: each of the grid once.
-  static FailureOr<SmallVector<int64_t>> readOrder(KernelOp kernel,
-                                                   ScheduleOp schedule) {
-    std::optional<TableAttr> tiles = schedule.getTiles();
-    if (!tiles || tiles->getColumn("c2") != 2)
-      return schedule.emitOpError(
-          "has no ordered tiles; run chunk-order-tiles first");
-    if (tiles->getNumRows() != kernel.getNumTiles())
-      return schedule.emitOpError()
-             << "expects to order " << kernel.getNumTiles()
-             << " tiles, as many as the grid of its kernel has, but got "
-             << tiles->getNumRows();
-    SmallVector<int64_t> order;
-    llvm::BitVector seen(kernel.getNumTiles());
-    for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
-      ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
-      int64_t tile = 0;
-      bool inside = true;
-      for (auto [i, coordinate] : llvm::enumerate(row)) {
-        int64_t size = i < kernel.getTiles().size() ? kernel.getTiles()[i] : 1;
-        inside &= coordinate >= 0 && coordinate < size;
-        tile = tile * size + (inside ? coordinate : 0);
-      }
-      if (!inside)
-        return schedule.emitOpError() << "orders tile [" << row << "] in row "
-                                      << position << ", outside the grid";
-      if (seen.test(tile))
-        return schedule.emitOpError() << "orders tile [" << row
-                                      << "] twice, again in row " << position;
-      seen.set(tile);
-      order.push_back(tile);
-    }
-    return order;
   }
 };
 

@@ -1,0 +1,573 @@
+//===- CallOrder.cpp - what comes before what, by the tables --------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/CallOrder.h"
+
+using namespace mlir;
+using namespace syncopate;
+using namespace syncopate::chunk;
+
+//===----------------------------------------------------------------------===//
+// Vectors
+//===----------------------------------------------------------------------===//
+
+unsigned CallOrder::lookUp(const Seen &seen, unsigned component) {
+  auto it = llvm::partition_point(
+      *seen, [&](auto entry) { return entry.first < component; });
+  return it != seen->end() && it->first == component ? it->second : 0;
+}
+
+void CallOrder::join(Seen &seen, const Vector &other) {
+  // Most waits teach nothing new, and then the vector stays shared.
+  bool covered = llvm::all_of(other, [&](auto entry) {
+    return lookUp(seen, entry.first) >= entry.second;
+  });
+  if (covered)
+    return;
+  auto joined = std::make_shared<Vector>();
+  auto a = seen->begin(), b = other.begin();
+  while (a != seen->end() || b != other.end()) {
+    if (b == other.end() || (a != seen->end() && a->first < b->first))
+      joined->push_back(*a++);
+    else if (a == seen->end() || b->first < a->first)
+      joined->push_back(*b++);
+    else {
+      joined->emplace_back(a->first, std::max(a->second, b->second));
+      ++a, ++b;
+    }
+  }
+  seen = std::move(joined);
+}
+
+bool CallOrder::wasComplete(Position command, const Seen &seen) const {
+  for (auto [component, value] : *seen)
+    if (component >= endedComponent(0) &&
+        lookUp(endSeen[component - endedComponent(0)], command.queue) >
+            command.index)
+      return true;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Strands and flags
+//===----------------------------------------------------------------------===//
+
+static bool isEngineRow(const CommandRow &row) {
+  return row.realization == static_cast<int64_t>(Realization::CopyEngine);
+}
+
+static bool isTwin(const SignalLayout &layout, int64_t signal) {
+  return (signal >= layout.dataTwin(0) && signal < layout.ready(0)) ||
+         (signal >= layout.readyTwin(0) && signal < layout.done(0)) ||
+         (signal >= layout.doneTwin(0) && signal < layout.engineDone());
+}
+
+CallOrder::CallOrder(PlanOp plan, MutableArrayRef<ScheduleTables> tables,
+                     int64_t ctas)
+    : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
+      layout{0, ranks}, queues(2 * ranks), positions(ranks), tileSeen(ranks),
+      hostSeen(ranks), endSeen(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
+  for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
+    transferLocations.push_back(transfer.getLoc());
+  layout.transfers = transferLocations.size();
+  auto none = std::make_shared<const Vector>();
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    endSeen[rank] = partsSeen[rank] = none;
+    for (auto [row, command] : llvm::enumerate(tables[rank].getCommands())) {
+      QueueId queue = getQueue(rank, isEngineRow(command));
+      positions[rank].push_back({queue, unsigned(queues[queue].size())});
+      queues[queue].push_back({static_cast<int64_t>(row), none});
+    }
+    tileSeen[rank].resize(tables[rank].getTiles().size(), none);
+    firstStrand.push_back(strands.size());
+    int64_t numCtas = std::min<int64_t>(ctas, tables[rank].getTiles().size());
+    for (Part part : {Part::Host, Part::Engine, Part::Communication})
+      strands.push_back({rank, part, 0, 0, 0, none});
+    for (int64_t cta = 0; cta < numCtas; ++cta)
+      strands.push_back({rank, Part::Cta, cta, 0, 0, none});
+    strands.push_back({rank, Part::End, 0, 0, 0, none});
+    partsLeft[rank] = numCtas + 1;
+  }
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    if (failed(collectRaisers(rank)))
+      return;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    if (failed(checkWaits(rank)))
+      return;
+  run();
+  if (succeeded(reportStuck())) {
+    collectTwins();
+    valid = true;
+  }
+}
+
+unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t cta) const {
+  unsigned first = firstStrand[rank];
+  switch (part) {
+  case Part::Host:
+    return first;
+  case Part::Engine:
+    return first + 1;
+  case Part::Communication:
+    return first + 2;
+  case Part::Cta:
+    return first + 3 + cta;
+  case Part::End:
+    return (rank + 1 < ranks ? firstStrand[rank + 1] : strands.size()) - 1;
+  }
+  llvm_unreachable("unknown part");
+}
+
+CallOrder::Flag *CallOrder::findFlag(int64_t rank, int64_t signal) {
+  auto it = flagNumbers.find({rank, signal});
+  return it == flagNumbers.end() ? nullptr : &flags[it->second];
+}
+
+LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
+                                   SignalRow signal) {
+  auto report = [&]() {
+    InFlightDiagnostic diag = emitError(locate(strand, row));
+    diag << describe(strands[strand]);
+    return diag;
+  };
+  if (signal.rank < 0 || signal.rank >= ranks)
+    return report() << " raises a flag of rank " << signal.rank
+                    << ", but expects a rank in [0, " << ranks << ")";
+  if (signal.signal < 0 || signal.signal >= layout.total())
+    return report() << " raises flag " << signal.signal
+                    << ", but expects a flag in [0, " << layout.total() << ")";
+  if (signal.kind < StoreEpoch || signal.kind > AddOne ||
+      (signal.kind == StoreOne) != isTwin(layout, signal.signal))
+    return report() << " raises " << describe(signal.rank, signal.signal)
+                    << " by kind " << signal.kind
+                    << ", but twins are raised by kind " << StoreOne
+                    << ", and no other flag is";
+  auto [it, isNew] =
+      flagNumbers.try_emplace({signal.rank, signal.signal}, flags.size());
+  if (isNew)
+    flags.push_back({signal.rank,
+                     signal.signal,
+                     {},
+                     0,
+                     std::make_shared<const Vector>(),
+                     {},
+                     {}});
+  Flag &flag = flags[it->second];
+  if (!isNew && (signal.kind != AddOne || flag.raisers[0].kind != AddOne)) {
+    InFlightDiagnostic diag = report() << " raises "
+                                       << describe(signal.rank, signal.signal)
+                                       << ", which is raised already";
+    Raiser &other = flag.raisers[0];
+    diag.attachNote(locate(other.strand, other.row))
+        << describe(strands[other.strand]) << " raises it too";
+    return diag;
+  }
+  flag.raisers.push_back({strand, row, static_cast<SignalKind>(signal.kind)});
+  return success();
+}
+
+LogicalResult CallOrder::collectRaisers(int64_t rank) {
+  ScheduleTables &mine = tables[rank];
+  const CallRow &call = mine.getCall();
+  for (const SignalRow &signal : mine.getSignals(call.open))
+    if (failed(addRaiser(getStrand(rank, Part::Host), -1, signal)))
+      return failure();
+  for (auto [row, command] : llvm::enumerate(mine.getCommands())) {
+    Part part = isEngineRow(command) ? Part::Engine : Part::Communication;
+    strands[getStrand(rank, part)].step = positions[rank][row].index;
+    for (const SignalRow &signal : mine.getSignals(command.signals))
+      if (failed(addRaiser(getStrand(rank, part), row, signal)))
+        return failure();
+  }
+  for (Part part : {Part::Engine, Part::Communication})
+    strands[getStrand(rank, part)].step = 0;
+  // The stream says by itself that it has come to its end.
+  if (!queues[getQueue(rank, true)].empty())
+    if (failed(addRaiser(getStrand(rank, Part::Engine), -1,
+                         {rank, layout.engineDone(), StoreEpoch})))
+      return failure();
+  for (const SignalRow &signal : mine.getSignals(call.closeSignals))
+    if (failed(addRaiser(getStrand(rank, Part::End), -1, signal)))
+      return failure();
+  return success();
+}
+
+LogicalResult CallOrder::checkWaits(int64_t rank) {
+  ScheduleTables &mine = tables[rank];
+  for (unsigned number = firstStrand[rank];
+       number < strands.size() && strands[number].rank == rank; ++number) {
+    Strand &strand = strands[number];
+    for (int64_t steps = getNumSteps(strand); strand.step < steps;
+         ++strand.step)
+      for (const WaitRow &wait : mine.getWaits(getStepWaits(strand)))
+        if (failed(checkWait(number, strand.step, wait)))
+          return failure();
+    strand.step = 0;
+  }
+  return success();
+}
+
+LogicalResult CallOrder::checkWait(unsigned number, int64_t step,
+                                   WaitRow wait) {
+  Strand &strand = strands[number];
+  int64_t row = -1;
+  bool engine = strand.part == Part::Engine;
+  if (engine || strand.part == Part::Communication)
+    row = queues[getQueue(strand.rank, engine)][step].row;
+  auto report = [&]() {
+    InFlightDiagnostic diag = emitError(locate(number, row));
+    diag << describe(strand) << " waits for ";
+    return diag;
+  };
+  if (wait.signal < 0 || wait.signal >= layout.total())
+    return report() << "flag " << wait.signal << ", but expects a flag in [0, "
+                    << layout.total() << ")";
+  std::string what = describe(strand.rank, wait.signal);
+  if (engine != isTwin(layout, wait.signal))
+    return report() << what << ", but "
+                    << (engine ? "a stream waits for twins only"
+                               : "only a stream waits for twins");
+  Flag *flag = findFlag(strand.rank, wait.signal);
+  if (!flag) {
+    InFlightDiagnostic diag = report() << what << ", which nobody raises";
+    if (wait.signal < layout.ready(0))
+      diag.attachNote(transferLocations[wait.signal % layout.transfers])
+          << "the transfer that should";
+    return diag;
+  }
+  if (wait.count < 0 || (engine && wait.count != 1) ||
+      wait.count > static_cast<int64_t>(flag->raisers.size()))
+    return report() << what << " to count to " << wait.count
+                    << ", but it is raised " << flag->raisers.size()
+                    << " time(s) in a call";
+  if (wait.count == 0 && strands[flag->raisers[0].strand].part != Part::End)
+    return report() << "what the call before did to " << what
+                    << ", but only what the end of a call raises says that";
+  if (!engine)
+    return success();
+  if (flag->taken) {
+    InFlightDiagnostic diag = report()
+                              << what << ", which is taken down already";
+    diag.attachNote(locate(flag->taken->first, flag->taken->second)) << "here";
+    return diag;
+  }
+  flag->taken = {number, row};
+  return success();
+}
+
+void CallOrder::collectTwins() {
+  for (Flag &flag : flags) {
+    if (!flag.taken)
+      continue;
+    Raiser &raiser = flag.raisers[0];
+    Twin twin{flag.rank,
+              flag.signal,
+              positions[flag.rank][flag.taken->second],
+              std::nullopt,
+              strands[raiser.strand].rank,
+              strands[raiser.strand].part == Part::End};
+    if (raiser.row >= 0)
+      twin.raisingCommand = positions[twin.raisingRank][raiser.row];
+    twins.push_back(twin);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Running a call
+//===----------------------------------------------------------------------===//
+
+int64_t CallOrder::getNumSteps(const Strand &strand) {
+  switch (strand.part) {
+  case Part::Host:
+  case Part::End:
+    return 1;
+  case Part::Engine:
+  case Part::Communication:
+    return queues[getQueue(strand.rank, strand.part == Part::Engine)].size();
+  case Part::Cta: {
+    int64_t tiles = tables[strand.rank].getTiles().size();
+    return (tiles - strand.cta + ctas - 1) / ctas;
+  }
+  }
+  llvm_unreachable("unknown part");
+}
+
+RowRange CallOrder::getStepWaits(const Strand &strand) {
+  ScheduleTables &mine = tables[strand.rank];
+  switch (strand.part) {
+  case Part::Host:
+    return mine.getCall().guard;
+  case Part::End:
+    return mine.getCall().closeWaits;
+  case Part::Engine:
+  case Part::Communication: {
+    QueueId queue = getQueue(strand.rank, strand.part == Part::Engine);
+    return mine.getCommands()[queues[queue][strand.step].row].waits;
+  }
+  case Part::Cta:
+    return mine.getTiles()[strand.cta + strand.step * ctas].waits;
+  }
+  llvm_unreachable("unknown part");
+}
+
+void CallOrder::start(unsigned number, const Seen &seen) {
+  strands[number].seen = seen;
+  strands[number].running = true;
+  ready.push_back(number);
+}
+
+void CallOrder::run() {
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    start(getStrand(rank, Part::Host),
+          std::make_shared<const Vector>(Vector{{endedComponent(rank), 1}}));
+  while (!ready.empty()) {
+    unsigned number = ready.front();
+    ready.pop_front();
+    advance(number);
+  }
+}
+
+void CallOrder::advance(unsigned number) {
+  Strand &strand = strands[number];
+  for (int64_t steps = getNumSteps(strand); strand.step < steps;
+       ++strand.step, strand.wait = 0) {
+    ArrayRef<WaitRow> waits =
+        tables[strand.rank].getWaits(getStepWaits(strand));
+    for (int64_t count = waits.size(); strand.wait < count; ++strand.wait)
+      if (!isOver(strand, waits[strand.wait])) {
+        findFlag(strand.rank, waits[strand.wait].signal)
+            ->waiting.push_back(number);
+        return;
+      }
+    perform(strand);
+  }
+  strand.done = true;
+  finish(strand);
+}
+
+bool CallOrder::isOver(Strand &strand, WaitRow wait) {
+  Flag &flag = *findFlag(strand.rank, wait.signal);
+  const Raiser &raiser = flag.raisers[0];
+  // A guard, and the twin of one, speak of the call before.
+  if (wait.count == 0 ||
+      (raiser.kind == StoreOne && strands[raiser.strand].part == Part::End)) {
+    set(strand.seen, endedComponent(strands[raiser.strand].rank), 1);
+    return true;
+  }
+  if (flag.raised < wait.count)
+    return false;
+  // Who waits for some of several does not know for which.
+  if (wait.count == static_cast<int64_t>(flag.raisers.size()))
+    join(strand.seen, *flag.seen);
+  return true;
+}
+
+void CallOrder::perform(Strand &strand) {
+  ScheduleTables &mine = tables[strand.rank];
+  switch (strand.part) {
+  case Part::Host:
+    hostSeen[strand.rank] = strand.seen;
+    break;
+  case Part::End:
+    endSeen[strand.rank] = strand.seen;
+    for (const SignalRow &signal : mine.getSignals(mine.getCall().closeSignals))
+      raise(signal.rank, signal.signal, *strand.seen);
+    break;
+  case Part::Engine:
+  case Part::Communication: {
+    QueueId queue = getQueue(strand.rank, strand.part == Part::Engine);
+    Command &command = queues[queue][strand.step];
+    command.seen = strand.seen;
+    const CommandRow &row = mine.getCommands()[command.row];
+    if (row.signals.begin == row.signals.end)
+      break;
+    Seen after = strand.seen;
+    set(after, queue, strand.step + 1);
+    for (const SignalRow &signal : mine.getSignals(row.signals))
+      raise(signal.rank, signal.signal, *after);
+    break;
+  }
+  case Part::Cta:
+    tileSeen[strand.rank][strand.cta + strand.step * ctas] = strand.seen;
+    break;
+  }
+}
+
+void CallOrder::finish(Strand &strand) {
+  int64_t rank = strand.rank;
+  Seen seen = strand.seen;
+  switch (strand.part) {
+  case Part::Host: {
+    set(seen, stagedComponent(rank), 1);
+    ScheduleTables &mine = tables[rank];
+    for (const SignalRow &signal : mine.getSignals(mine.getCall().open))
+      raise(signal.rank, signal.signal, *seen);
+    for (unsigned number = getStrand(rank, Part::Engine);
+         number < strands.size() && strands[number].rank == rank; ++number)
+      if (strands[number].part != Part::End)
+        start(number, seen);
+    break;
+  }
+  case Part::Engine:
+    if (unsigned length = queues[getQueue(rank, true)].size()) {
+      set(seen, getQueue(rank, true), length);
+      raise(rank, layout.engineDone(), *seen);
+    }
+    break;
+  case Part::Communication:
+    if (unsigned length = queues[getQueue(rank, false)].size())
+      set(seen, getQueue(rank, false), length);
+    finishPart(rank, seen);
+    break;
+  case Part::Cta:
+    finishPart(rank, seen);
+    break;
+  case Part::End:
+    break;
+  }
+}
+
+void CallOrder::finishPart(int64_t rank, const Seen &seen) {
+  join(partsSeen[rank], *seen);
+  if (--partsLeft[rank] == 0)
+    start(getStrand(rank, Part::End), partsSeen[rank]);
+}
+
+void CallOrder::raise(int64_t rank, int64_t signal, const Vector &seen) {
+  Flag &flag = *findFlag(rank, signal);
+  ++flag.raised;
+  join(flag.seen, seen);
+  llvm::append_range(ready, flag.waiting);
+  flag.waiting.clear();
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+LogicalResult CallOrder::reportStuck() {
+  auto stuck =
+      llvm::find_if(strands, [](const Strand &strand) { return !strand.done; });
+  if (stuck == strands.end())
+    return success();
+  // Every strand that is not done waits for one that is not done: following
+  // them leads into a circle.
+  auto getFlag = [&](const Strand &strand) {
+    RowRange range = getStepWaits(strand);
+    return findFlag(strand.rank,
+                    tables[strand.rank].getWaits(range)[strand.wait].signal);
+  };
+  auto getNext = [&](const Strand &strand) -> unsigned {
+    if (strand.running)
+      for (const Raiser &raiser : getFlag(strand)->raisers)
+        if (!strands[raiser.strand].done)
+          return raiser.strand;
+    unsigned number = getStrand(strand.rank, Part::Host);
+    if (strand.part == Part::End)
+      while (strands[number].done || strands[number].part == Part::Engine)
+        ++number;
+    return number;
+  };
+  llvm::DenseMap<unsigned, unsigned> seenAt;
+  SmallVector<unsigned> path;
+  unsigned number = stuck - strands.begin();
+  while (seenAt.try_emplace(number, path.size()).second) {
+    path.push_back(number);
+    number = getNext(strands[number]);
+  }
+  auto getRow = [&](const Strand &strand) -> int64_t {
+    bool engine = strand.part == Part::Engine;
+    return engine || strand.part == Part::Communication
+               ? queues[getQueue(strand.rank, engine)][strand.step].row
+               : -1;
+  };
+  auto circle = ArrayRef(path).drop_front(seenAt[number]);
+  InFlightDiagnostic diag =
+      emitError(locate(circle[0], getRow(strands[circle[0]])))
+      << describe(strands[circle[0]])
+      << " would wait for ever, for itself in the end";
+  for (unsigned waiter : circle) {
+    const Strand &strand = strands[waiter];
+    Diagnostic &note = diag.attachNote(locate(waiter, getRow(strand)));
+    note << describe(strand) << " waits for ";
+    if (strand.running)
+      note << describe(strand.rank, getFlag(strand)->signal)
+           << ", which is to be raised by ";
+    note << describe(strands[getNext(strand)]);
+  }
+  return diag;
+}
+
+std::string CallOrder::describe(const Strand &strand) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  bool engine = strand.part == Part::Engine;
+  switch (strand.part) {
+  case Part::Host:
+    out << "the start of the call of rank " << strand.rank;
+    break;
+  case Part::End:
+    out << "the end of the call of rank " << strand.rank;
+    break;
+  case Part::Engine:
+  case Part::Communication: {
+    out << (engine ? "the copy engine of rank "
+                   : "the communication role of rank ")
+        << strand.rank;
+    auto &queue = queues[getQueue(strand.rank, engine)];
+    if (static_cast<size_t>(strand.step) >= queue.size())
+      break;
+    int64_t transfer =
+        tables[strand.rank].getCommands()[queue[strand.step].row].transfer;
+    if (transfer == kStaging)
+      out << " at the staging of its input";
+    else
+      out << " at transfer " << transfer;
+    break;
+  }
+  case Part::Cta: {
+    out << "CTA " << strand.cta << " of rank " << strand.rank;
+    ArrayRef<TileRow> tiles = tables[strand.rank].getTiles();
+    int64_t position = strand.cta + strand.step * ctas;
+    if (position < static_cast<int64_t>(tiles.size())) {
+      out << " at tile [";
+      llvm::interleaveComma(tiles[position].coordinates, out);
+      out << "]";
+    }
+    break;
+  }
+  }
+  return text;
+}
+
+std::string CallOrder::describe(int64_t rank, int64_t signal) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  bool twin = isTwin(layout, signal);
+  out << (twin ? "the twin at rank " : "the flag at rank ") << rank;
+  if (signal < layout.ready(0))
+    out << " of transfer " << signal % layout.transfers;
+  else if (signal < layout.done(0))
+    out << " that rank " << (signal - layout.ready(0)) % ranks
+        << " has its input in place";
+  else if (signal < layout.engineDone())
+    out << " that rank " << (signal - layout.done(0)) % ranks
+        << " has ended its call";
+  else
+    out << " that its copy engine is done";
+  return text;
+}
+
+Location CallOrder::locate(unsigned number, int64_t row) {
+  const Strand &strand = strands[number];
+  if (row >= 0) {
+    int64_t transfer = tables[strand.rank].getCommands()[row].transfer;
+    if (transfer >= 0 && transfer < layout.transfers)
+      return transferLocations[transfer];
+  }
+  return tables[strand.rank].getSchedule().getLoc();
+}

@@ -1,0 +1,202 @@
+//===- CallOrder.h - what comes before what, by the tables ------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_PASSES_CALLORDER_H
+#define SYNCOPATE_PASSES_CALLORDER_H
+
+#include "passes/SignalLayout.h"
+#include "passes/Tables.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace syncopate {
+
+/// The order that the schedule tables of all ranks impose on a call and on the
+/// one after it, worked out from the rules of a call alone (docs/protocol.md):
+/// nothing here knows how the tables were made.
+///
+/// A rank's call is cut into *strands*, each of which does one thing after
+/// another: the host, which stages the input; the stream of the copy engine;
+/// the communication role of all CTAs; the tiles of each CTA; the end of the
+/// call. What a strand has *seen* is a vector: of each queue of commands, how
+/// many are known to be complete; of each rank, whether its input is in place,
+/// and whether its call before has ended. A strand that waits for a flag has
+/// seen whatever the one that raised it had.
+class CallOrder {
+public:
+  /// A queue: the commands that one rank's engine or communication role carries
+  /// out. Its commands start in order, and are complete in order.
+  using QueueId = unsigned;
+
+  /// Components of a vector and their values, ascending, zeros left out.
+  using Vector = llvm::SmallVector<std::pair<unsigned, unsigned>, 4>;
+  using Seen = std::shared_ptr<const Vector>;
+
+  /// Where a command stands: in which queue, at which position there.
+  struct Position {
+    QueueId queue;
+    unsigned index;
+  };
+
+  /// Emits an error, and leaves the result invalid, if tables are malformed,
+  /// if a flag is raised more often than it may be, if a wait waits for what
+  /// nobody raises, or if strands wait for each other in a circle.
+  CallOrder(chunk::PlanOp plan, llvm::MutableArrayRef<ScheduleTables> tables,
+            int64_t ctas);
+
+  bool isValid() const { return valid; }
+
+  /// Where row `row` of rank's commands stands.
+  Position getPosition(int64_t rank, int64_t row) const {
+    return positions[rank][row];
+  }
+  QueueId getQueue(int64_t rank, bool engine) const {
+    return 2 * rank + engine;
+  }
+  bool isEngine(QueueId queue) const { return queue % 2; }
+  /// How many commands a queue has.
+  unsigned getLength(QueueId queue) const { return queues[queue].size(); }
+
+  /// What has been seen when a command starts; when the tile at a position of
+  /// a rank's order starts; when the input is replaced; when the call is over.
+  const Seen &atStart(Position command) const {
+    return queues[command.queue][command.index].seen;
+  }
+  const Seen &atTile(int64_t rank, int64_t position) const {
+    return tileSeen[rank][position];
+  }
+  const Seen &atStaging(int64_t rank) const { return hostSeen[rank]; }
+  const Seen &atEnd(int64_t rank) const { return endSeen[rank]; }
+
+  /// Whether a command of this call is known to be complete, the input of a
+  /// rank to be in place, the call before of a rank to have ended.
+  static bool isComplete(Position command, const Seen &seen) {
+    return lookUp(seen, command.queue) > command.index;
+  }
+  bool isComplete(Position command, Position before) const {
+    return (before.queue == command.queue && isEngine(command.queue) &&
+            command.index < before.index) ||
+           isComplete(command, atStart(before));
+  }
+  bool isStaged(int64_t rank, const Seen &seen) const {
+    return lookUp(seen, stagedComponent(rank));
+  }
+  bool hasEnded(int64_t rank, const Seen &seen) const {
+    return lookUp(seen, endedComponent(rank));
+  }
+  /// Whether a command of the call before is known to be complete, by someone
+  /// who has seen this in the present call.
+  bool wasComplete(Position command, const Seen &seen) const;
+
+  /// The engine's waits for a twin, and who raises it: a command, or the end or
+  /// the opening of a rank's call.
+  struct Twin {
+    int64_t rank, signal;
+    Position waiter;
+    std::optional<Position> raisingCommand;
+    int64_t raisingRank;
+    bool atEnd;
+  };
+  llvm::ArrayRef<Twin> getTwins() const { return twins; }
+
+private:
+  enum class Part { Host, Engine, Communication, Cta, End };
+  struct Strand {
+    int64_t rank;
+    Part part;
+    int64_t cta;
+    /// The next thing to do, and the next of its waits.
+    int64_t step = 0, wait = 0;
+    Seen seen;
+    bool running = false, done = false;
+  };
+  struct Command {
+    int64_t row;
+    Seen seen;
+  };
+  struct Raiser {
+    unsigned strand;
+    /// Row of the commands; -1 for what is no command.
+    int64_t row;
+    SignalKind kind;
+  };
+  struct Flag {
+    int64_t rank, signal;
+    llvm::SmallVector<Raiser, 1> raisers;
+    unsigned raised = 0;
+    Seen seen;
+    llvm::SmallVector<unsigned, 1> waiting;
+    /// The strand of the engine that takes a twin down, and the row.
+    std::optional<std::pair<unsigned, int64_t>> taken;
+  };
+
+  unsigned stagedComponent(int64_t rank) const { return 2 * ranks + rank; }
+  unsigned endedComponent(int64_t rank) const { return 3 * ranks + rank; }
+  static unsigned lookUp(const Seen &seen, unsigned component);
+  static void join(Seen &seen, const Vector &other);
+  static void set(Seen &seen, unsigned component, unsigned value) {
+    join(seen, Vector{{component, value}});
+  }
+
+  unsigned getStrand(int64_t rank, Part part, int64_t cta = 0) const;
+  Flag *findFlag(int64_t rank, int64_t signal);
+  mlir::LogicalResult addRaiser(unsigned strand, int64_t row, SignalRow row_);
+  mlir::LogicalResult collectRaisers(int64_t rank);
+  mlir::LogicalResult checkWaits(int64_t rank);
+  mlir::LogicalResult checkWait(unsigned strand, int64_t row, WaitRow wait);
+  void collectTwins();
+
+  /// What strand `strand` does at its present step.
+  RowRange getStepWaits(const Strand &strand);
+  int64_t getNumSteps(const Strand &strand);
+  void start(unsigned strand, const Seen &seen);
+  void run();
+  /// Goes on until the strand has to wait or is at its end.
+  void advance(unsigned strand);
+  bool isOver(Strand &strand, WaitRow wait);
+  void perform(Strand &strand);
+  void finish(Strand &strand);
+  void raise(int64_t rank, int64_t signal, const Vector &seen);
+  void finishPart(int64_t rank, const Seen &seen);
+
+  /// Errors, and the words in which they speak.
+  mlir::LogicalResult reportStuck();
+  std::string describe(const Strand &strand);
+  std::string describe(int64_t rank, int64_t signal);
+  mlir::Location locate(unsigned strand, int64_t row);
+
+  chunk::PlanOp plan;
+  llvm::MutableArrayRef<ScheduleTables> tables;
+  int64_t ranks, ctas;
+  SignalLayout layout;
+  std::vector<mlir::Location> transferLocations;
+  bool valid = false;
+
+  std::vector<Strand> strands;
+  std::vector<unsigned> firstStrand;
+  std::deque<unsigned> ready;
+  std::vector<Flag> flags;
+  llvm::DenseMap<std::pair<int64_t, int64_t>, unsigned> flagNumbers;
+
+  std::vector<std::vector<Command>> queues;
+  std::vector<std::vector<Position>> positions;
+  std::vector<std::vector<Seen>> tileSeen;
+  std::vector<Seen> hostSeen, endSeen;
+  /// Parts of a rank's call that its end still waits for, and what those that
+  /// are over have seen.
+  std::vector<int64_t> partsLeft;
+  std::vector<Seen> partsSeen;
+  std::vector<Twin> twins;
+};
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_PASSES_CALLORDER_H

@@ -1,0 +1,383 @@
+//===- CheckTables.cpp - the tables keep what the plan promises -----------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/CallOrder.h"
+#include "passes/CommandRegions.h"
+#include "passes/KernelDependence.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+namespace syncopate {
+#define GEN_PASS_DEF_CHECKTABLESPASS
+#include "passes/Passes.h.inc"
+
+using namespace chunk;
+
+namespace {
+
+/// Compares what the plan and its kernel need with the order that the tables
+/// impose. Of two accesses to the same bytes, one of which writes, one has to
+/// come after the other: in the same call by the tokens of the plan, which
+/// `chunk-check-plan` has found to suffice, and from one call to the next.
+class Checker {
+public:
+  Checker(PlanGraph &graph, KernelOp kernel,
+          MutableArrayRef<ScheduleTables> tables)
+      : graph(graph), kernel(kernel), tables(tables),
+        order(graph.getPlan(), tables, kernel.getCtas()) {}
+
+  LogicalResult check() {
+    if (!order.isValid())
+      return failure();
+    findRows();
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (failed(checkTokens(id)) || failed(checkInput(id)))
+        return failure();
+    for (ScheduleTables &mine : tables)
+      if (failed(checkTiles(mine)))
+        return failure();
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (failed(checkReuse(id)))
+        return failure();
+    for (ScheduleTables &mine : tables)
+      if (failed(checkStaging(mine.getRank())) ||
+          failed(checkEnd(mine.getRank())))
+        return failure();
+    return checkTwins();
+  }
+
+private:
+  using Position = CallOrder::Position;
+  using Seen = CallOrder::Seen;
+
+  /// First and last command of every transfer, and the last that stages.
+  void findRows() {
+    first.resize(graph.size());
+    last.resize(graph.size());
+    for (ScheduleTables &mine : tables) {
+      int64_t rank = mine.getRank();
+      staging.emplace_back();
+      int64_t before = kStaging;
+      for (auto [row, command] : llvm::enumerate(mine.getCommands())) {
+        Position position = order.getPosition(rank, row);
+        if (command.transfer == kStaging) {
+          staging.back().push_back(position);
+          continue;
+        }
+        if (command.transfer != before)
+          first[command.transfer] = position;
+        last[command.transfer] = position;
+        before = command.transfer;
+      }
+    }
+    arriving.resize(tables.size());
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      int64_t rank = graph.getDstPlace(id).first;
+      if (rank == graph.getTransfer(id).getExecutor())
+        continue;
+      auto [it, isNew] = arriving[rank].try_emplace(last[id].queue, id);
+      if (!isNew && last[it->second].index < last[id].index)
+        it->second = id;
+    }
+  }
+
+  const Seen &atStart(unsigned id) { return order.atStart(first[id]); }
+
+  InFlightDiagnostic report(unsigned id) {
+    return graph.getTransfer(id).emitOpError()
+           << "is carried out by rank " << graph.getTransfer(id).getExecutor()
+           << " ";
+  }
+
+  /// The commands that bring a rank's input into its buffer. If streams read it
+  /// the host does so, and then those commands copy nothing.
+  ArrayRef<Position> getStagingCopies(int64_t rank) {
+    RowRange opening = tables[rank].getCall().open;
+    return opening.begin < opening.end ? ArrayRef<Position>() : staging[rank];
+  }
+
+  /// What a transfer comes after is complete when it starts.
+  LogicalResult checkTokens(unsigned id) {
+    for (unsigned before : graph.getPredecessors(id)) {
+      if (order.isComplete(last[before], first[id]))
+        continue;
+      InFlightDiagnostic diag =
+          report(id) << "without a wait for a transfer that it comes after";
+      diag.attachNote(graph.getTransfer(before).getLoc())
+          << "the other transfer";
+      return diag;
+    }
+    return success();
+  }
+
+  /// An input that another rank holds is in place when it is read.
+  LogicalResult checkInput(unsigned id) {
+    Place place = graph.getSrcPlace(id);
+    if (place.first == graph.getTransfer(id).getExecutor() ||
+        !graph.getInputIndex(place).overlaps(graph.getSrcBox(id)))
+      return success();
+    ArrayRef<Position> copies = getStagingCopies(place.first);
+    if (!order.isStaged(place.first, atStart(id)) ||
+        (!copies.empty() && !order.isComplete(copies.back(), first[id])))
+      return report(id) << "without a wait for the input of rank "
+                        << place.first << " to be in place";
+    return success();
+  }
+
+  /// Every transfer that writes what a tile reads is complete when it starts.
+  LogicalResult checkTiles(ScheduleTables &mine) {
+    int64_t rank = mine.getRank();
+    FailureOr<SmallVector<int64_t>> tiles =
+        readTileOrder(kernel, mine.getSchedule());
+    if (failed(tiles))
+      return failure();
+    KernelDependence dependence(graph, kernel, rank);
+    if (!dependence.isValid())
+      return failure();
+    // Of the transfers of a queue, the last one stands for the others.
+    SmallVector<SmallVector<unsigned>> lastOfSet;
+    for (ArrayRef<unsigned> set : dependence.getSets()) {
+      std::map<CallOrder::QueueId, unsigned> byQueue;
+      for (unsigned id : set) {
+        auto [it, isNew] = byQueue.try_emplace(last[id].queue, id);
+        if (!isNew && last[it->second].index < last[id].index)
+          it->second = id;
+      }
+      auto &ids = lastOfSet.emplace_back();
+      for (auto [queue, id] : byQueue)
+        ids.push_back(id);
+    }
+    for (auto [position, tile] : llvm::enumerate(*tiles))
+      for (unsigned id : lastOfSet[dependence.getSet(tile)]) {
+        if (CallOrder::isComplete(last[id], order.atTile(rank, position)))
+          continue;
+        InFlightDiagnostic diag = kernel.emitOpError();
+        diag << "tile ["
+             << ArrayRef(mine.getTiles()[position].coordinates)
+                    .take_front(kernel.getTiles().size())
+             << "] of rank " << rank
+             << " starts without a wait for a transfer that brings what it "
+                "reads";
+        diag.attachNote(graph.getTransfer(id).getLoc()) << "the transfer";
+        return diag;
+      }
+    return success();
+  }
+
+  /// When a transfer writes, all that has read or written the place in the call
+  /// before is over.
+  LogicalResult checkReuse(unsigned id) {
+    Place place = graph.getDstPlace(id);
+    Box box = graph.getDstBox(id);
+    Reuse &reuse = getReuse(place);
+    const Seen &seen = atStart(id);
+    std::optional<unsigned> other;
+    for (BoxIndex *index : {&reuse.readers, &reuse.writers})
+      index->forEachOverlap(box, [&](unsigned before) {
+        if (!isSameStream(last[before], first[id]) &&
+            !order.wasComplete(last[before], seen))
+          other = before;
+      });
+    if (other) {
+      InFlightDiagnostic diag =
+          report(id) << "without a wait for a transfer of the call before, "
+                        "which reads or writes the same place";
+      diag.attachNote(graph.getTransfer(*other).getLoc())
+          << "the other transfer";
+      return diag;
+    }
+    if (!order.hasEnded(place.first, seen) && reuse.tiles.overlaps(box))
+      return report(id) << "without a wait for the call before of rank "
+                        << place.first << ", whose tiles read what it writes";
+    return success();
+  }
+
+  /// A stream carries out the commands of one call after those of another.
+  bool isSameStream(Position a, Position b) {
+    return a.queue == b.queue && order.isEngine(a.queue);
+  }
+
+  /// When a rank replaces its input, nobody reads that of the call before.
+  LogicalResult checkStaging(int64_t rank) {
+    for (BufferOp buffer : graph.getPlan().getBuffers()) {
+      Place place{rank, buffer.getResult()};
+      Reuse &reuse = getReuse(place);
+      for (const Box &input : graph.getInputs(place)) {
+        std::optional<unsigned> other;
+        bool byRole = false;
+        reuse.readers.forEachOverlap(input, [&](unsigned reader) {
+          if (!order.wasComplete(last[reader], order.atStaging(rank)))
+            other = reader;
+          // For the rank's own reads it is the same whether host or role
+          // copies.
+          ArrayRef<Position> copies = getStagingCopies(rank);
+          if (graph.getTransfer(reader).getExecutor() != rank &&
+              !copies.empty() &&
+              !order.wasComplete(last[reader], order.atStart(copies.front()))) {
+            other = reader;
+            byRole = true;
+          }
+        });
+        if (!other)
+          continue;
+        InFlightDiagnostic diag = tables[rank].getSchedule().emitOpError();
+        diag << "replaces the input of rank " << rank
+             << (byRole ? " by its communication role" : "")
+             << " without a wait for a transfer that may still read that of "
+                "the call before";
+        diag.attachNote(graph.getTransfer(*other).getLoc()) << "the transfer";
+        return diag;
+      }
+    }
+    return success();
+  }
+
+  /// When a call ends, nothing is on its way to the rank's memory, and its own
+  /// stream is through.
+  LogicalResult checkEnd(int64_t rank) {
+    const Seen &seen = order.atEnd(rank);
+    CallOrder::QueueId engine = order.getQueue(rank, true);
+    if (unsigned length = order.getLength(engine);
+        length && !CallOrder::isComplete({engine, length - 1}, seen))
+      return tables[rank].getSchedule().emitOpError()
+             << "ends the call of rank " << rank
+             << " without a wait for its copy engine";
+    for (auto [queue, id] : arriving[rank])
+      if (!CallOrder::isComplete(last[id], seen)) {
+        InFlightDiagnostic diag = tables[rank].getSchedule().emitOpError();
+        diag << "ends the call of rank " << rank
+             << " without a wait for a transfer to it";
+        diag.attachNote(graph.getTransfer(id).getLoc()) << "the transfer";
+        return diag;
+      }
+    return success();
+  }
+
+  /// A twin is taken down before it is raised again.
+  LogicalResult checkTwins() {
+    for (const CallOrder::Twin &twin : order.getTwins()) {
+      bool ordered;
+      if (twin.raisingCommand) // in the next call
+        ordered =
+            isSameStream(twin.waiter, *twin.raisingCommand) ||
+            order.wasComplete(twin.waiter, order.atStart(*twin.raisingCommand));
+      else if (twin.atEnd) // at the end of the call that took it down
+        ordered =
+            CallOrder::isComplete(twin.waiter, order.atEnd(twin.raisingRank));
+      else
+        ordered =
+            order.wasComplete(twin.waiter, order.atStaging(twin.raisingRank));
+      if (ordered)
+        continue;
+      return tables[twin.raisingRank].getSchedule().emitOpError()
+             << "raises twin " << twin.signal << " of rank " << twin.rank
+             << " without knowing that the stream there has taken it down";
+    }
+    return success();
+  }
+
+  /// Who touches a place, by the last one of each queue; and what tiles read.
+  struct Reuse {
+    BoxIndex readers, writers, tiles;
+  };
+
+  Reuse &getReuse(Place place) {
+    auto [it, isNew] =
+        reuses.try_emplace({place.first, graph.getBufferIndex(place.second)});
+    if (!isNew)
+      return it->second;
+    it->second.readers = keepLast(graph.getReaders(place));
+    it->second.writers = keepLast(graph.getWriters(place));
+    addTiles(it->second.tiles, place);
+    return it->second;
+  }
+
+  /// The same regions, each with the last of a queue's transfers only.
+  BoxIndex keepLast(BoxIndex &index) {
+    std::map<std::tuple<SmallVector<int64_t, 4>, SmallVector<int64_t, 4>,
+                        CallOrder::QueueId>,
+             unsigned>
+        latest;
+    index.forEach([&](const Box &box, unsigned id) {
+      auto [it, isNew] =
+          latest.try_emplace({box.offsets, box.sizes, last[id].queue}, id);
+      if (!isNew && last[it->second].index < last[id].index)
+        it->second = id;
+    });
+    BoxIndex result;
+    for (auto &[key, id] : latest)
+      result.add(Box(std::get<0>(key), std::get<1>(key)), id);
+    return result;
+  }
+
+  void addTiles(BoxIndex &index, Place place) {
+    std::set<SmallVector<int64_t, 4>> seen;
+    for (FootprintOp footprint : kernel.getFootprints()) {
+      TypedValue<BufferType> buffer = kernel.getBoundBuffer(footprint.getArg());
+      if (buffer != place.second || footprint.getAccess() != Access::Read)
+        continue;
+      seen.clear();
+      for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
+        Box box =
+            getAccessedBox(footprint, buffer.getType(),
+                           KernelDependence::getCoordinates(kernel, tile));
+        if (!box.isEmpty() && seen.insert(box.offsets).second)
+          index.add(std::move(box), 0);
+      }
+    }
+  }
+
+  PlanGraph &graph;
+  KernelOp kernel;
+  MutableArrayRef<ScheduleTables> tables;
+  CallOrder order;
+  /// By transfer, where its first and its last command stand.
+  std::vector<Position> first, last;
+  /// By rank, the commands that stage its input; and by queue, the last
+  /// transfer that others carry out into its memory.
+  std::vector<SmallVector<Position>> staging;
+  std::vector<std::map<CallOrder::QueueId, unsigned>> arriving;
+  std::map<std::pair<int64_t, int64_t>, Reuse> reuses;
+};
+
+struct CheckTables : impl::CheckTablesPassBase<CheckTables> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    PlanOp plan = getOperation();
+    auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
+    if (schedules.empty())
+      return;
+    KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+    llvm::sort(schedules, [](ScheduleOp a, ScheduleOp b) {
+      return a.getRank() < b.getRank();
+    });
+    if (static_cast<int64_t>(schedules.size()) != plan.getNumRanks()) {
+      plan.emitOpError() << "expects a schedule for each of its "
+                         << plan.getNumRanks() << " ranks, but got "
+                         << schedules.size();
+      return signalPassFailure();
+    }
+    PlanGraph graph(plan);
+    if (failed(graph.requireSignals()))
+      return signalPassFailure();
+    SmallVector<ScheduleTables> tables;
+    for (ScheduleOp schedule : schedules) {
+      FailureOr<ScheduleTables> read = ScheduleTables::read(schedule);
+      if (failed(read) || failed(checkCommandRegions(graph, *read)))
+        return signalPassFailure();
+      tables.push_back(*read);
+    }
+    if (failed(Checker(graph, kernel, tables).check()))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace syncopate

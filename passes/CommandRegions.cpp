@@ -1,0 +1,261 @@
+//===- CommandRegions.cpp - commands move what their transfers say --------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/CommandRegions.h"
+
+using namespace mlir;
+using namespace syncopate;
+using namespace syncopate::chunk;
+
+/// The box of a buffer that rows of bytes come to, if they are one.
+static std::optional<Box> findBox(BufferType type, int64_t offset, int64_t rows,
+                                  int64_t rowBytes, int64_t stride) {
+  int64_t bytes = type.getElementBytes();
+  if (offset < 0 || rows < 1 || rowBytes < 1 || offset % bytes ||
+      rowBytes % bytes || (rows > 1 && stride % bytes))
+    return std::nullopt;
+  ArrayRef<int64_t> shape = type.getShape();
+  size_t dims = shape.size();
+  SmallVector<int64_t> strides(dims, 1);
+  Box box;
+  box.offsets.resize(dims);
+  box.sizes.assign(dims, 1);
+  int64_t element = offset / bytes, elements = 1;
+  for (size_t i = dims; i-- > 0;) {
+    strides[i] = elements;
+    elements *= shape[i];
+    box.offsets[i] = element % shape[i];
+    element /= shape[i];
+  }
+  if (element)
+    return std::nullopt;
+  // A row fills inner dimensions, and a part of the one before them.
+  int64_t left = rowBytes / bytes;
+  for (size_t i = dims; i-- > 0 && left > 1;) {
+    if (left % shape[i] == 0 && box.offsets[i] == 0) {
+      box.sizes[i] = shape[i];
+      left /= shape[i];
+    } else {
+      box.sizes[i] = left;
+      left = 1;
+    }
+  }
+  if (left != 1)
+    return std::nullopt;
+  if (rows > 1) {
+    bool found = false;
+    for (size_t i = 0; i < dims && !found; ++i)
+      if (strides[i] == stride / bytes && box.sizes[i] == 1 &&
+          box.offsets[i] + rows <= shape[i]) {
+        box.sizes[i] = rows;
+        found = true;
+      }
+    if (!found)
+      return std::nullopt;
+  }
+  for (size_t i = 0; i < dims; ++i)
+    if (box.offsets[i] + box.sizes[i] > shape[i])
+      return std::nullopt;
+  return box;
+}
+
+static int64_t getVolume(const Box &box) {
+  int64_t volume = 1;
+  for (int64_t size : box.sizes)
+    volume *= size;
+  return volume;
+}
+
+namespace {
+
+/// Goes through the commands of one rank.
+class Checker {
+public:
+  Checker(PlanGraph &graph, ScheduleTables &tables)
+      : graph(graph), tables(tables), rank(tables.getRank()),
+        buffers(graph.getPlan().getBuffers()) {}
+
+  LogicalResult check() {
+    unsigned next = 0;
+    auto skipOthers = [&]() {
+      while (next < graph.size() &&
+             graph.getTransfer(next).getExecutor() != rank)
+        ++next;
+    };
+    skipOthers();
+    for (auto [row, command] : llvm::enumerate(tables.getCommands())) {
+      if (command.transfer == kStaging) {
+        if (failed(checkStaging(row, command)))
+          return failure();
+        continue;
+      }
+      if (command.transfer != next && started && missing.empty()) {
+        started = false;
+        ++next;
+        skipOthers();
+      }
+      if (next == graph.size() || command.transfer != next)
+        return report(row) << "carries out transfer " << command.transfer
+                           << ", but expects "
+                           << (next == graph.size()
+                                   ? "no further one"
+                                   : "transfer " + Twine(next).str());
+      if (failed(checkCommand(row, command)))
+        return failure();
+    }
+    if (started && missing.empty()) {
+      ++next;
+      skipOthers();
+    }
+    if (next != graph.size())
+      return graph.getTransfer(next).emitOpError()
+             << "is carried out "
+             << (started ? "only in part by the commands of rank "
+                         : "by no command of rank ")
+             << rank;
+    return checkAllStaged();
+  }
+
+private:
+  InFlightDiagnostic report(int64_t row) {
+    int64_t transfer = tables.getCommands()[row].transfer;
+    Location where =
+        transfer >= 0 && transfer < static_cast<int64_t>(graph.size())
+            ? graph.getTransfer(transfer).getLoc()
+            : tables.getSchedule().getLoc();
+    return emitError(where) << "command " << row << " of rank " << rank << " ";
+  }
+
+  LogicalResult checkCommand(int64_t row, const CommandRow &command) {
+    unsigned id = command.transfer;
+    TransferOpInterface transfer = graph.getTransfer(id);
+    if (!started) {
+      started = true;
+      missing.assign({graph.getSrcBox(id)});
+      left = getVolume(missing.front());
+    }
+    if (command.realization != static_cast<int64_t>(*transfer.getRealization()))
+      return report(row) << "has realization " << command.realization
+                         << ", but its transfer has '"
+                         << stringifyRealization(*transfer.getRealization())
+                         << "'";
+    std::optional<Box> src =
+        checkEnd(row, "source", command.src, graph.getSrcPlace(id), command,
+                 command.srcStride);
+    if (!src)
+      return failure();
+    std::optional<Box> dst =
+        checkEnd(row, "destination", command.dst, graph.getDstPlace(id),
+                 command, command.dstStride);
+    if (!dst)
+      return failure();
+    bool alike = src->sizes == dst->sizes;
+    for (size_t i = 0; i < src->offsets.size() && alike; ++i)
+      alike = src->offsets[i] - transfer.getSrcOffsets()[i] ==
+              dst->offsets[i] - transfer.getDstOffsets()[i];
+    if (!alike)
+      return report(row) << "moves offsets [" << src->offsets << "] sizes ["
+                         << src->sizes << "] to offsets [" << dst->offsets
+                         << "] sizes [" << dst->sizes
+                         << "], which is not how transfer " << id
+                         << " moves them";
+    // What is left to move becomes smaller by all that a command moves, unless
+    // another one has moved some of it, or it is no part of the transfer.
+    subtract(missing, *src);
+    int64_t before = left;
+    left = 0;
+    for (const Box &box : missing)
+      left += getVolume(box);
+    if (before - left != getVolume(*src))
+      return report(row) << "moves offsets [" << src->offsets << "] sizes ["
+                         << src->sizes << "] of its source, but transfer " << id
+                         << " moves no such part, or has moved some of it "
+                            "before";
+    return success();
+  }
+
+  /// The box of one end of a command, if it lies where the transfer says.
+  std::optional<Box> checkEnd(int64_t row, StringRef what, CommandEnd end,
+                              Place place, const CommandRow &command,
+                              int64_t stride) {
+    int64_t buffer = graph.getBufferIndex(place.second);
+    if (end.rank != place.first || end.buffer != buffer) {
+      report(row) << "has its " << what << " in buffer " << end.buffer
+                  << " of rank " << end.rank << ", but its transfer in buffer "
+                  << buffer << " of rank " << place.first;
+      return std::nullopt;
+    }
+    auto type = cast<BufferType>(place.second.getType());
+    std::optional<Box> box =
+        findBox(type, end.offset, command.rows, command.rowBytes, stride);
+    if (!box)
+      report(row) << "has a " << what << " of " << command.rows << " rows of "
+                  << command.rowBytes << " bytes with stride " << stride
+                  << " at byte " << end.offset << ", which is no region of "
+                  << type;
+    return box;
+  }
+
+  LogicalResult checkStaging(int64_t row, const CommandRow &command) {
+    if (command.src.rank != rank || command.dst.rank != rank ||
+        command.src.buffer != command.dst.buffer ||
+        command.src.offset != command.dst.offset ||
+        command.srcStride != command.dstStride || command.src.buffer < 0 ||
+        command.src.buffer >= static_cast<int64_t>(buffers.size()))
+      return report(row) << "stages an input, so it has to copy a place of its "
+                            "rank onto itself";
+    Place place{rank, buffers[command.src.buffer].getResult()};
+    std::optional<Box> box =
+        checkEnd(row, "source", command.src, place, command, command.srcStride);
+    if (!box)
+      return failure();
+    SmallVector<Box> outside{*box};
+    for (const Box &input : graph.getInputs(place))
+      subtract(outside, input);
+    if (!outside.empty())
+      return report(row) << "stages offsets [" << box->offsets << "] sizes ["
+                         << box->sizes << "], which is no input of the rank";
+    staged[command.src.buffer].push_back(*box);
+    return success();
+  }
+
+  LogicalResult checkAllStaged() {
+    if (staged.empty())
+      return success();
+    for (auto [index, buffer] : llvm::enumerate(buffers)) {
+      auto inputs = graph.getInputs({rank, buffer.getResult()});
+      SmallVector<Box> rest(inputs.begin(), inputs.end());
+      for (const Box &box : staged[index])
+        subtract(rest, box);
+      if (!rest.empty())
+        return tables.getSchedule().emitOpError()
+               << "stages a part of its rank's input only: offsets ["
+               << rest.front().offsets << "] sizes [" << rest.front().sizes
+               << "] of " << buffer.getNameAttr() << " are missing";
+    }
+    return success();
+  }
+
+  PlanGraph &graph;
+  ScheduleTables &tables;
+  int64_t rank;
+  SmallVector<BufferOp> buffers;
+  /// Whether commands of the present transfer have been seen, and what of it
+  /// they leave.
+  bool started = false;
+  SmallVector<Box> missing;
+  int64_t left = 0;
+  /// By buffer, what is staged.
+  std::map<int64_t, SmallVector<Box>> staged;
+};
+
+} // namespace
+
+LogicalResult syncopate::checkCommandRegions(PlanGraph &graph,
+                                             ScheduleTables &tables) {
+  return Checker(graph, tables).check();
+}

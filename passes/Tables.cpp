@@ -1,0 +1,115 @@
+//===- Tables.cpp - columns of a schedule's tables ------------------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Tables.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+using namespace syncopate;
+using namespace syncopate::chunk;
+
+/// The values of a table. Emits an error if it is missing or has other columns.
+static FailureOr<ArrayRef<int64_t>> readTable(ScheduleOp schedule,
+                                              StringRef name,
+                                              std::optional<TableAttr> table,
+                                              ArrayRef<StringRef> columns) {
+  if (!table)
+    return schedule.emitOpError()
+           << "has no table of " << name << "; run chunk-build-tables first";
+  if (!llvm::equal(table->getColumns(), columns,
+                   [](StringAttr column, StringRef expected) {
+                     return column.getValue() == expected;
+                   }))
+    return schedule.emitOpError()
+           << "expects " << name << " to have the columns " << columns
+           << ", but got " << *table;
+  return table->getValues();
+}
+
+FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
+  ScheduleTables tables;
+  tables.schedule = schedule;
+  using Entry = std::tuple<StringRef, std::optional<TableAttr>,
+                           ArrayRef<StringRef>, ArrayRef<int64_t> *>;
+  for (auto &[name, table, columns, values] :
+       {Entry{"tiles", schedule.getTiles(), kTileColumns, &tables.tiles},
+        Entry{"waits", schedule.getWaits(), kWaitColumns, &tables.waits},
+        Entry{"commands", schedule.getCommands(), kCommandColumns,
+              &tables.commands},
+        Entry{"signals", schedule.getSignals(), kSignalColumns,
+              &tables.signals},
+        Entry{"calls", schedule.getCalls(), kCallColumns, &tables.calls}}) {
+    FailureOr<ArrayRef<int64_t>> read =
+        readTable(schedule, name, table, columns);
+    if (failed(read))
+      return failure();
+    *values = *read;
+  }
+  if (tables.calls.size() != std::size(kCallColumns))
+    return schedule.emitOpError() << "expects calls to have one row, but got "
+                                  << schedule.getCalls()->getNumRows();
+  auto check = [&](StringRef name, int64_t row, RowRange range, StringRef of,
+                   TableAttr table) -> LogicalResult {
+    if (range.begin >= 0 && range.begin <= range.end &&
+        range.end <= table.getNumRows())
+      return success();
+    return schedule.emitOpError()
+           << "expects row " << row << " of " << name << " to name rows of "
+           << of << " in [0, " << table.getNumRows() << "], but got ["
+           << range.begin << ", " << range.end << ")";
+  };
+  TableAttr waits = *schedule.getWaits(), signals = *schedule.getSignals();
+  for (auto [row, tile] : llvm::enumerate(tables.getTiles()))
+    if (failed(check("tiles", row, tile.waits, "waits", waits)))
+      return failure();
+  for (auto [row, command] : llvm::enumerate(tables.getCommands()))
+    if (failed(check("commands", row, command.waits, "waits", waits)) ||
+        failed(check("commands", row, command.signals, "signals", signals)))
+      return failure();
+  const CallRow &call = tables.getCall();
+  if (failed(check("calls", 0, call.open, "signals", signals)) ||
+      failed(check("calls", 0, call.guard, "waits", waits)) ||
+      failed(check("calls", 0, call.closeWaits, "waits", waits)) ||
+      failed(check("calls", 0, call.closeSignals, "signals", signals)))
+    return failure();
+  return tables;
+}
+
+FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
+                                                         ScheduleOp schedule) {
+  std::optional<TableAttr> tiles = schedule.getTiles();
+  if (!tiles || tiles->getColumn("c2") != 2)
+    return schedule.emitOpError(
+        "has no ordered tiles; run chunk-order-tiles first");
+  if (tiles->getNumRows() != kernel.getNumTiles())
+    return schedule.emitOpError()
+           << "expects to order " << kernel.getNumTiles()
+           << " tiles, as many as the grid of its kernel has, but got "
+           << tiles->getNumRows();
+  SmallVector<int64_t> order;
+  llvm::BitVector seen(kernel.getNumTiles());
+  for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
+    ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
+    int64_t tile = 0;
+    bool inside = true;
+    for (auto [i, coordinate] : llvm::enumerate(row)) {
+      int64_t size = i < kernel.getTiles().size() ? kernel.getTiles()[i] : 1;
+      inside &= coordinate >= 0 && coordinate < size;
+      tile = tile * size + (inside ? coordinate : 0);
+    }
+    if (!inside)
+      return schedule.emitOpError() << "orders tile [" << row << "] in row "
+                                    << position << ", outside the grid";
+    if (seen.test(tile))
+      return schedule.emitOpError()
+             << "orders tile [" << row << "] twice, again in row " << position;
+    seen.set(tile);
+    order.push_back(tile);
+  }
+  return order;
+}

@@ -1,0 +1,108 @@
+//===- Tables.h - columns of a schedule's tables ----------------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_PASSES_TABLES_H
+#define SYNCOPATE_PASSES_TABLES_H
+
+#include "dialect/Chunk.h"
+
+#include <array>
+
+namespace syncopate {
+
+/// How a flag is raised.
+enum SignalKind : int64_t { StoreEpoch = 0, StoreOne = 1, AddOne = 2 };
+
+/// What stands for a transfer in the command that stages a rank's input.
+constexpr int64_t kStaging = -1;
+
+constexpr llvm::StringRef kTileColumns[] = {"c0", "c1", "c2", "wait_begin",
+                                            "wait_end"};
+constexpr llvm::StringRef kWaitColumns[] = {"signal", "count"};
+constexpr llvm::StringRef kSignalColumns[] = {"rank", "signal", "kind"};
+constexpr llvm::StringRef kCommandColumns[] = {
+    "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
+    "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
+    "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
+    "realization", "pause"};
+constexpr llvm::StringRef kCallColumns[] = {
+    "open_begin",         "open_end",         "guard_begin",
+    "guard_end",          "close_wait_begin", "close_wait_end",
+    "close_signal_begin", "close_signal_end"};
+
+/// A range of rows of another table.
+struct RowRange {
+  int64_t begin, end;
+};
+
+/// Rows of the tables, field by field in the order of the columns.
+struct TileRow {
+  std::array<int64_t, 3> coordinates;
+  RowRange waits;
+};
+struct WaitRow {
+  int64_t signal, count;
+};
+struct SignalRow {
+  int64_t rank, signal, kind;
+};
+struct CommandEnd {
+  int64_t rank, buffer, offset;
+};
+struct CommandRow {
+  int64_t transfer;
+  CommandEnd src, dst;
+  int64_t rows, rowBytes, srcStride, dstStride;
+  RowRange waits, signals;
+  int64_t realization, pause;
+};
+struct CallRow {
+  RowRange open, guard, closeWaits, closeSignals;
+};
+
+/// The complete tables of one rank, as rows.
+class ScheduleTables {
+public:
+  /// Emits an error at the schedule if a table is missing, has other columns,
+  /// or names rows that are not there.
+  static mlir::FailureOr<ScheduleTables> read(chunk::ScheduleOp schedule);
+
+  int64_t getRank() { return schedule.getRank(); }
+  chunk::ScheduleOp getSchedule() { return schedule; }
+  llvm::ArrayRef<TileRow> getTiles() { return view<TileRow>(tiles); }
+  llvm::ArrayRef<CommandRow> getCommands() {
+    return view<CommandRow>(commands);
+  }
+  const CallRow &getCall() { return view<CallRow>(calls).front(); }
+  llvm::ArrayRef<WaitRow> getWaits(RowRange range) {
+    return view<WaitRow>(waits).slice(range.begin, range.end - range.begin);
+  }
+  llvm::ArrayRef<SignalRow> getSignals(RowRange range) {
+    return view<SignalRow>(signals).slice(range.begin, range.end - range.begin);
+  }
+
+private:
+  template <typename Row>
+  static llvm::ArrayRef<Row> view(llvm::ArrayRef<int64_t> values) {
+    static_assert(sizeof(Row) % sizeof(int64_t) == 0);
+    constexpr size_t columns = sizeof(Row) / sizeof(int64_t);
+    return {reinterpret_cast<const Row *>(values.data()),
+            values.size() / columns};
+  }
+
+  chunk::ScheduleOp schedule;
+  llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls;
+};
+
+/// The tiles of a schedule by their numbers, row-major in the grid of its
+/// kernel. Emits an error unless each tile of the grid is ordered once.
+mlir::FailureOr<llvm::SmallVector<int64_t>>
+readTileOrder(chunk::KernelOp kernel, chunk::ScheduleOp schedule);
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_PASSES_TABLES_H
