@@ -142,10 +142,10 @@ LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
                     << ", but expects a flag in [0, " << layout.total() << ")";
   if (signal.kind < StoreEpoch || signal.kind > AddOne ||
       (signal.kind == StoreOne) != isTwin(layout, signal.signal))
-    return report() << " raises " << describe(signal.rank, signal.signal)
-                    << " by kind " << signal.kind
-                    << ", but twins are raised by kind " << StoreOne
-                    << ", and no other flag is";
+    return report()
+           << " raises " << describe(signal.rank, signal.signal) << " by kind "
+           << signal.kind
+           << ", but expects kind 1 for twins, and 0 or 2 for other flags";
   auto [it, isNew] =
       flagNumbers.try_emplace({signal.rank, signal.signal}, flags.size());
   if (isNew)

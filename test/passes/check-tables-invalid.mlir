@@ -61,7 +61,7 @@
 // RANK: raises a flag of rank 7, but expects a rank in [0, 2)
 
 // RUN: sed "/rank 0/s/\[1, 8, 0\]/[1, 8, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=KIND
-// KIND: raises the flag at rank 1 that rank 0 has ended its call by kind 1, but twins are raised by kind 1, and no other flag is
+// KIND: raises the flag at rank 1 that rank 0 has ended its call by kind 1, but expects kind 1 for twins, and 0 or 2 for other flags
 
 // RUN: sed "/rank 0/s/columns = .*//; s/kind : /sort : /" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COLUMNS
 // COLUMNS: expects signals to have the columns rank, signal, kind, but got
@@ -70,7 +70,7 @@
 // SCHEDULE: expects a schedule for each of its 2 ranks, but got 1
 
 // RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2\]/2, 2, 3, 4, 1, 2]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
-// ENGINE: ends the call of rank 0 without a wait for its copy engine
+// ENGINE: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
 // RUN: sed "/rank 0/s/\[11, 1\]/[9, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWIN
 // TWIN: the copy engine of rank 0 at transfer 0 waits for the flag at rank 0 that rank 1 has ended its call, but a stream waits for twins only
