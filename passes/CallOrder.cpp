@@ -45,7 +45,7 @@ void CallOrder::join(Seen &seen, const Vector &other) {
 
 bool CallOrder::wasComplete(Position command, const Seen &seen) const {
   for (auto [component, value] : *seen)
-    if (component >= endedComponent(0) &&
+    if (component >= endedComponent(0) && component < endedComponent(ranks) &&
         lookUp(endSeen[component - endedComponent(0)], command.queue) >
             command.index)
       return true;
@@ -415,6 +415,7 @@ void CallOrder::finish(Strand &strand) {
   case Part::Engine:
     if (unsigned length = queues[getQueue(rank, true)].size()) {
       set(seen, getQueue(rank, true), length);
+      set(seen, throughComponent(rank), 1);
       raise(rank, layout.engineDone(), *seen);
     }
     break;

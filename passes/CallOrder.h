@@ -92,6 +92,12 @@ public:
   bool hasEnded(int64_t rank, const Seen &seen) const {
     return lookUp(seen, endedComponent(rank));
   }
+  /// Whether the stream of a rank's engine is known to be through. That is more
+  /// than that its last command is complete: who knows that may have it from
+  /// the first of the flags that the stream raises afterwards.
+  bool isThrough(int64_t rank, const Seen &seen) const {
+    return lookUp(seen, throughComponent(rank));
+  }
   /// Whether a command of the call before is known to be complete, by someone
   /// who has seen this in the present call.
   bool wasComplete(Position command, const Seen &seen) const;
@@ -140,6 +146,7 @@ private:
 
   unsigned stagedComponent(int64_t rank) const { return 2 * ranks + rank; }
   unsigned endedComponent(int64_t rank) const { return 3 * ranks + rank; }
+  unsigned throughComponent(int64_t rank) const { return 4 * ranks + rank; }
   static unsigned lookUp(const Seen &seen, unsigned component);
   static void join(Seen &seen, const Vector &other);
   static void set(Seen &seen, unsigned component, unsigned value) {

@@ -169,8 +169,8 @@ private:
     return success();
   }
 
-  /// When a transfer writes, all that has read or written the place in the call
-  /// before is over.
+  /// When a transfer writes to another rank, the call before of that rank is
+  /// over, and so is all that has read or written the place in it.
   LogicalResult checkReuse(unsigned id) {
     Place place = graph.getDstPlace(id);
     Box box = graph.getDstBox(id);
@@ -191,9 +191,9 @@ private:
           << "the other transfer";
       return diag;
     }
-    if (!order.hasEnded(place.first, seen) && reuse.tiles.overlaps(box))
+    if (!order.hasEnded(place.first, seen))
       return report(id) << "without a wait for the call before of rank "
-                        << place.first << ", whose tiles read what it writes";
+                        << place.first << ", to which it writes";
     return success();
   }
 
@@ -241,9 +241,8 @@ private:
   /// stream is through.
   LogicalResult checkEnd(int64_t rank) {
     const Seen &seen = order.atEnd(rank);
-    CallOrder::QueueId engine = order.getQueue(rank, true);
-    if (unsigned length = order.getLength(engine);
-        length && !CallOrder::isComplete({engine, length - 1}, seen))
+    if (order.getLength(order.getQueue(rank, true)) &&
+        !order.isThrough(rank, seen))
       return tables[rank].getSchedule().emitOpError()
              << "ends the call of rank " << rank
              << " without a wait for its copy engine";
@@ -281,9 +280,9 @@ private:
     return success();
   }
 
-  /// Who touches a place, by the last one of each queue; and what tiles read.
+  /// Who touches a place, by the last one of each queue.
   struct Reuse {
-    BoxIndex readers, writers, tiles;
+    BoxIndex readers, writers;
   };
 
   Reuse &getReuse(Place place) {
@@ -293,7 +292,6 @@ private:
       return it->second;
     it->second.readers = keepLast(graph.getReaders(place));
     it->second.writers = keepLast(graph.getWriters(place));
-    addTiles(it->second.tiles, place);
     return it->second;
   }
 
@@ -313,23 +311,6 @@ private:
     for (auto &[key, id] : latest)
       result.add(Box(std::get<0>(key), std::get<1>(key)), id);
     return result;
-  }
-
-  void addTiles(BoxIndex &index, Place place) {
-    std::set<SmallVector<int64_t, 4>> seen;
-    for (FootprintOp footprint : kernel.getFootprints()) {
-      TypedValue<BufferType> buffer = kernel.getBoundBuffer(footprint.getArg());
-      if (buffer != place.second || footprint.getAccess() != Access::Read)
-        continue;
-      seen.clear();
-      for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
-        Box box =
-            getAccessedBox(footprint, buffer.getType(),
-                           KernelDependence::getCoordinates(kernel, tile));
-        if (!box.isEmpty() && seen.insert(box.offsets).second)
-          index.add(std::move(box), 0);
-      }
-    }
   }
 
   PlanGraph &graph;

@@ -12,7 +12,7 @@
 // TILE: note: the transfer
 
 // RUN: sed "/rank 0/s/1, 2, 0, 1, 4, 500/1, 1, 0, 1, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=GUARD
-// GUARD: is carried out by rank 0 without a wait for the call before of rank 1, whose tiles read what it writes
+// GUARD: is carried out by rank 0 without a wait for the call before of rank 1, to which it writes
 
 // RUN: sed "/rank 0/s/1, 2, 0, 1, 4, 500/1, 2, 0, 0, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SILENT
 // SILENT: CTA 0 of rank 1 at tile [0, 0, 0] waits for the flag at rank 1 of transfer 0, which nobody raises
