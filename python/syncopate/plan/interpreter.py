@@ -8,7 +8,7 @@ realizations, splits and tokens make no difference, since the order in which a p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,9 +64,9 @@ def interpret_plan(
     """
     module = parse(plan, new_context()) if isinstance(plan, str) else plan
     op = _find_plan(module)
-    world_size = math.prod(op.attributes["mesh"])
-    run = _Run(world_size, inputs)
-    for step in op.regions[0].blocks[0].operations:
+    body = op.regions[0].blocks[0].operations
+    run = _Run(math.prod(op.attributes["mesh"]), inputs, _storage_types(body, inputs))
+    for step in body:
         meaning = _MEANINGS.get(type(step))
         if meaning is None:
             raise SyncopateError(
@@ -97,11 +97,28 @@ def _find_plan(module: ir.Module | ir.OpView) -> ir.OpView:
     return plans[0]
 
 
+def _storage_types(
+    body: Iterable[ir.OpView], inputs: Mapping[str, Sequence[Array]]
+) -> dict[str, np.dtype[Any]]:
+    """By element type, in what arrays of it are given, which buffers without inputs have to hold as well."""
+    types: dict[str, np.dtype[Any]] = {}
+    for op in body:
+        if isinstance(op, ops.BufferOp):
+            for array in inputs.get(op.attributes["name"].value, ()):
+                types.setdefault(str(op.results[0].type.element_type), np.asarray(array).dtype)
+    return types
+
+
 class _Run:
     """The buffers of all ranks while a plan is carried out."""
 
-    def __init__(self, world_size: int, inputs: Mapping[str, Sequence[Array]]) -> None:
-        self.world_size, self.inputs = world_size, inputs
+    def __init__(
+        self,
+        world_size: int,
+        inputs: Mapping[str, Sequence[Array]],
+        types: Mapping[str, np.dtype[Any]],
+    ) -> None:
+        self.world_size, self.inputs, self.types = world_size, inputs, types
         self.memory: dict[str, list[Contents]] = {}
 
     def contents(self, value: ir.Value, rank: int) -> Contents:
@@ -138,7 +155,7 @@ def _buffer(run: _Run, op: Any) -> None:
     if None in shape:
         raise PlanError(f"buffer {name}: expects known dimensions, but got {op.results[0].type}")
     inputs = run.inputs.get(name, ())
-    dtype = np.asarray(inputs[0]).dtype if len(inputs) else np.dtype(np.float32)
+    dtype = run.types.get(str(op.results[0].type.element_type), np.dtype(np.float32))
     run.memory[name] = [
         Contents(np.zeros(shape, dtype), np.zeros(shape, np.bool_)) for _ in range(run.world_size)
     ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncopate.abi import StateWord
+from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.interface import BufferSpec, TensorParam
 from syncopate.sim.findings import Kind
@@ -120,10 +121,24 @@ class Host:
     def _stage(self, call: int, spec: BufferSpec, given: Array) -> None:
         kind, region = element(spec.dtype), self.memory.buffers[spec.name]
         whole = Descriptor(region, 0, spec.shape, row_major(spec.shape), kind, nan=False)
-        (part,) = spec.inputs[self.rank]
-        box = tuple(slice(o, o + s) for o, s in zip(part.offsets, part.sizes, strict=True))
-        region.check_write(self.machine, whole.footprint(box), self._main.access(call))
-        whole.elements[box] = kind.encode(np.asarray(given))
+        boxes = [
+            tuple(slice(o, o + s) for o, s in zip(part.offsets, part.sizes, strict=True))
+            for part in spec.inputs[self.rank]
+        ]
+        for box, part in zip(boxes, place_input(np.asarray(given), boxes), strict=True):
+            region.check_write(self.machine, whole.footprint(box), self._main.access(call))
+            whole.elements[box] = kind.encode(part)
+
+    def read_buffers(self) -> dict[str, Array]:
+        """What the rank's buffers hold, as values."""
+        return {
+            name: element(spec.dtype).decode(
+                np.ndarray(
+                    spec.shape, element(spec.dtype).stored, self.memory.buffers[name].data
+                )
+            )
+            for name, spec in self.memory.specs.items()
+        }
 
     def _collect(self, call: int) -> dict[str, Array]:
         """The outputs of a call; each byte must have been written in it."""
