@@ -118,9 +118,7 @@ class Program:
             f"<Program {self.name}: {self.image.name} for {self.world_size} ranks on {self.target}>"
         )
 
-    def simulate(
-        self, inputs: Any = None, *, ranks: int | None = None, **options: Any
-    ) -> Result:
+    def simulate(self, inputs: Any = None, *, ranks: int | None = None, **options: Any) -> Result:
         """Runs the fused kernel itself for all ranks on the CPU, and says whether it is sound.
 
         Args:

@@ -133,9 +133,7 @@ class Host:
         """What the rank's buffers hold, as values."""
         return {
             name: element(spec.dtype).decode(
-                np.ndarray(
-                    spec.shape, element(spec.dtype).stored, self.memory.buffers[name].data
-                )
+                np.ndarray(spec.shape, element(spec.dtype).stored, self.memory.buffers[name].data)
             )
             for name, spec in self.memory.specs.items()
         }

@@ -36,8 +36,8 @@ __all__ = ["Probe", "compare", "make_probe"]
 
 Array = np.ndarray[Any, Any]
 
-MOST_ELEMENTS = 1 << 22
-"""Elements that the tiles of a rank copy in all, if nothing else is asked for."""
+MOST_ELEMENTS = 1 << 23
+"""Elements that the tiles of all ranks copy, if nothing else is asked for: what a simulation holds in 1 GB."""
 
 _NAME = "probe"
 
@@ -68,8 +68,8 @@ def make_probe(
         text: A module with one plan, whose kernel has footprints but no code.
         options: Of the pipeline, as `schedule_plan` takes them.
         file: Where the text comes from, for errors.
-        most_elements: Elements that the tiles of a rank may copy in all. Of larger footprints only some are copied,
-            evenly spread.
+        most_elements: Elements that the tiles of all ranks may copy. Of larger footprints only some are copied, evenly
+            spread.
 
     Raises:
         PlanError: The module is malformed, a pass refuses it, or it has no kernel.
@@ -130,7 +130,8 @@ def _choose_samplings(schedule: Schedule, most_elements: int) -> tuple[Sampling,
             f"plan {schedule.name}: tiles of its kernel read no buffer, so nothing can be looked at; add a footprint: "
             'chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512] (see docs/plans.md)'
         )
-    budget = max(1, most_elements // math.prod(schedule.tiles) // len(reads))
+    copies = schedule.world_size * math.prod(schedule.tiles) * len(reads)
+    budget = max(1, most_elements // copies)
     samplings = []
     for access in reads:
         shape = schedule.buffers[access.buffer].shape
@@ -200,7 +201,8 @@ def compare(probe: Probe, result: Result) -> Iterator[Finding]:
                     yield Finding(
                         Kind.RESULT,
                         f"call {call}: tile {_coordinates(probe.tiles, tile)} of rank {rank} finds {found[where]} at "
-                        f"{name}{_position(probe.tiles, sampling, tile, index)}, where the plan brings {expected[where]}",
+                        f"{name}{_position(probe.tiles, sampling, tile, index)}, where the plan brings "
+                        f"{expected[where]}",
                     )
     if len(result.outputs) != len(result.inputs):
         return

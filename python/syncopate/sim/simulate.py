@@ -128,8 +128,8 @@ def simulate(
         raise SyncopateError(f"scheduler: expects one of {known}, but got {scheduler!r}") from None
     if ranks is not None and ranks != program.world_size:
         raise SyncopateError(
-            f"ranks: program {program.name} was compiled for {program.world_size}, but got {ranks}; compile a plan with a "
-            f"mesh of {ranks}"
+            f"ranks: program {program.name} was compiled for {program.world_size}, but got {ranks}; compile a plan "
+            f"whose mesh has {ranks}"
         )
     prepared = _prepare_inputs(program, inputs, calls, seed)
     kernel = _translate(program.ir["fused"])
