@@ -205,10 +205,9 @@ def _draw(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from syncopate.sim.check import check_probe
-    from syncopate.sim.probe import make_probe
+    from syncopate.sim.check import check_plan
 
-    probe = make_probe(_read(arguments), arguments.options, file=str(arguments.file))
-    report = check_probe(probe, seeds=arguments.seeds)
+    text, file = _read(arguments), str(arguments.file)
+    report = check_plan(text, arguments.options, file=file, seeds=arguments.seeds)
     print(report, file=sys.stdout if report.ok else sys.stderr)
     return 0 if report.ok else 1

@@ -60,31 +60,38 @@ class Probe(ProgramData):
 
 
 def make_probe(
-    text: str, options: str = "", *, file: str = "", most_elements: int = MOST_ELEMENTS
+    text: str,
+    options: str = "",
+    schedule: Schedule | None = None,
+    *,
+    most_elements: int = MOST_ELEMENTS,
+    most_ctas: int | None = None,
 ) -> Probe:
     """Lowers a plan, and fuses it with a kernel that copies what its tiles read.
 
     Args:
         text: A module with one plan, whose kernel has footprints but no code.
         options: Of the pipeline, as `schedule_plan` takes them.
-        file: Where the text comes from, for errors.
+        schedule: The plan's schedule, if `schedule_plan` has made it already.
         most_elements: Elements that the tiles of all ranks may copy. Of larger footprints only some are copied, evenly
             spread.
+        most_ctas: CTAs that the tiles of a rank may be distributed over; as many as the plan says if it is left out.
 
     Raises:
         PlanError: The module is malformed, a pass refuses it, or it has no kernel.
         SyncopateError: An option is wrong.
     """
-    schedule = schedule_plan(text, options, file=file)
+    schedule = schedule_plan(text, options) if schedule is None else schedule
     samplings = _choose_samplings(schedule, most_elements)
     module = parse(text, new_context())
-    arguments = _rename_arguments(find_plan(module))
+    ctas = min(schedule.num_ctas, most_ctas or schedule.num_ctas)
+    arguments = _adapt_kernel(find_plan(module), ctas)
     positions = [arguments.index(sampling.access.argument) for sampling in samplings]
     source = write_source(
         _NAME, len(arguments), schedule.tiles, list(zip(positions, samplings, strict=True))
     )
     kernel = define_kernel(source, _NAME, {})
-    binding = _bind(schedule, arguments, samplings)
+    binding = _bind(schedule, arguments, samplings, ctas)
     target = Target()
     # Nothing is to be loaded ahead of the wait of its tile.
     options_of_triton = {"num_warps": 4, "num_stages": 1}
@@ -103,8 +110,8 @@ def make_probe(
         buffers=tuple(_as_stored(spec) for spec in fusion.schedule.buffers),
         params=binding.params,
         image=image,
-        grid=(schedule.num_ctas, 1, 1),
-        num_ctas=schedule.num_ctas,
+        grid=(ctas, 1, 1),
+        num_ctas=ctas,
         signal_layout=fusion.schedule.signal_layout,
         tables=fusion.schedule.tables,
         plan=text,
@@ -147,20 +154,23 @@ def _choose_samplings(schedule: Schedule, most_elements: int) -> tuple[Sampling,
     return tuple(samplings)
 
 
-def _rename_arguments(plan: ir.OpView) -> list[str]:
-    """Gives the plan's kernel the names of the generated one; returns the names that its arguments had."""
+def _adapt_kernel(plan: ir.OpView, ctas: int) -> list[str]:
+    """Makes the plan's kernel the generated one; returns the names that its arguments had."""
     (kernel,) = (op for op in plan.regions[0].blocks[0].operations if isinstance(op, ops.KernelOp))
     names = [name.value for name in kernel.attributes["arg_names"]]
     with plan.context:
         new = [ir.StringAttr.get(f"in{number}") for number in range(len(names))]
         kernel.attributes["kernel"] = ir.FlatSymbolRefAttr.get(f"{_NAME}_fused")
+        kernel.attributes["ctas"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), ctas)
         kernel.attributes["arg_names"] = ir.ArrayAttr.get(new)
         for footprint in kernel.regions[0].blocks[0].operations:
             footprint.attributes["arg"] = new[names.index(footprint.attributes["arg"].value)]
     return names
 
 
-def _bind(schedule: Schedule, arguments: Sequence[str], samplings: Sequence[Sampling]) -> Binding:
+def _bind(
+    schedule: Schedule, arguments: Sequence[str], samplings: Sequence[Sampling], ctas: int
+) -> Binding:
     buffers = {access.argument: access.buffer for access in schedule.accesses}
     params: list[BufferParam | TensorParam] = []
     signature: dict[str, str] = {}
@@ -175,7 +185,7 @@ def _bind(schedule: Schedule, arguments: Sequence[str], samplings: Sequence[Samp
         params.append(TensorParam(name, name, shape, spec.dtype, descriptor=False, output=True))
         signature[name] = f"*i{8 * DTYPES[spec.dtype].nbytes}"
     pointers = dict.fromkeys(signature, 16)
-    constexprs = {"CTAS": schedule.num_ctas}
+    constexprs = {"CTAS": ctas}
     signature["CTAS"] = "constexpr"
     return Binding(signature, constexprs, tuple(params), {}, pointers)
 
