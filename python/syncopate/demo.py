@@ -159,7 +159,7 @@ def _count_gpus() -> int:
 
 
 def _check_on_cpu(program: Any, seeds: int) -> int:
-    from syncopate.sim.scheduler import Policy
+    from syncopate.sim import Policy
 
     print(f"  fewer than 2 GPUs: simulating the fused kernel on {program.world_size} ranks")
     start = time.perf_counter()
@@ -171,7 +171,7 @@ def _check_on_cpu(program: Any, seeds: int) -> int:
         if findings:
             break
         worst = max(worst, compare_with_numpy(result))
-    print(f"    {seeds} interleavings of {CHECK_CALLS} calls each, {steps} steps, ", end="")
+    print(f"    {seed + 1} interleavings of {CHECK_CALLS} calls each, {steps} steps, ", end="")
     print(f"{time.perf_counter() - start:.1f} s")
     for finding in findings:
         print(f"    {finding}")

@@ -18,7 +18,7 @@ _CALLS = 3
 """What a call owes to the next one shows in the next, and buffers and flags are used again in all."""
 
 
-_MOST_CTAS = 64
+MOST_CTAS = 64
 """Of all ranks; time and memory grow faster than their number."""
 
 
@@ -68,7 +68,7 @@ class Report:
             if math.prod(sampling.strides) > 1:
                 argument, step = sampling.access.argument, " x ".join(map(str, sampling.strides))
                 lines.append(
-                    f"of {argument}, tiles read every ({step})th element of their footprint, and the last"
+                    f'of "{argument}", tiles read every ({step})th element of their footprint, and the last'
                 )
         return "\n".join(lines)
 
@@ -90,7 +90,7 @@ def check_plan(
         SyncopateError: An option is wrong.
     """
     schedule = schedule_plan(text, options, file=file)
-    probe = make_probe(text, options, schedule, most_ctas=max(2, _MOST_CTAS // schedule.world_size))
+    probe = make_probe(text, options, schedule, most_ctas=max(2, MOST_CTAS // schedule.world_size))
     policies: list[Policy] = []
     findings: tuple[Finding, ...] = ()
     for seed, policy in zip(range(seeds), itertools.cycle(Policy), strict=False):

@@ -7,7 +7,7 @@ when the call was enqueued.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Host:
         self._call = tables["calls"].rows()[0]
         begin, end = self._call["guard_begin"], self._call["guard_end"]
         self._guard_waits = tables["waits"].rows()[begin:end]
+        self._arrivals = tuple(self._find_arrivals())
         self._opens = self._call["open_begin"] < self._call["open_end"]
 
     def run(
@@ -96,6 +97,31 @@ class Host:
         yield launch.ends()
         main.join(launch.vector)
         main.tick()
+        self._check_arrivals(call)
+
+    def _check_arrivals(self, call: int) -> None:
+        """What a call brings to a rank is there when it ends, whether a tile has waited for it or not."""
+        for name, region, place in self._arrivals:
+            missing = region.missing(place, self._main.vector, call)
+            if missing:
+                self.machine.report(
+                    Kind.UNWRITTEN,
+                    f"call {call} of rank {self.rank} ends before {name} has brought "
+                    f"{missing * region.granule} bytes to {region.name}",
+                )
+
+    def _find_arrivals(self) -> Iterator[tuple[str, Region, Footprint]]:
+        """The transfers into this rank, and where they write."""
+        for source in range(self.program.world_size):
+            for row in self.program.rank_tables(source)["commands"].rows():
+                if row["dst_rank"] == self.rank and row["transfer"] >= 0:
+                    spec = self.program.buffers[row["dst_buffer"]]
+                    region = self.memory.buffers[spec.name]
+                    granule = region.granule
+                    shape = (row["rows"], -(-row["row_bytes"] // granule))
+                    strides = (row["dst_stride"] // granule, 1)
+                    place = Footprint(slice(None), shape, strides, row["dst_offset"] // granule)
+                    yield f"transfer {row['transfer']} of rank {source}", region, place
 
     def _set_tensor(self, param: TensorParam, call: int, tensors: Mapping[str, Array]) -> None:
         """What the caller passes, put in place before the call; an output that it does not pass is poisoned."""

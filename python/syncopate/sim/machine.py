@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncopate.abi import FIRST_EPOCH
-from syncopate.sim.clocks import Clocks
+from syncopate.sim.clocks import Clocks, Vector
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
 from syncopate.sim.global_memory import GlobalMemory, Region
 from syncopate.sim.role import Role, RoleThreads
@@ -143,8 +143,25 @@ class Machine:
             return f"{self.describe_flag(rank, index)} (flag {index} of rank {rank} is {value})"
         return f"{self.name_word(region, offset)} to change (it is {value})"
 
+    def check_raise(
+        self, name: str, region: Region, offset: int, old: int, new: int, seen: Vector
+    ) -> None:
+        """Checks that a binary twin is raised only after it was consumed, and in the knowledge of that."""
+        if new != 1 or not self.is_twin(region, offset):
+            return
+        thread, clock = region.word(offset).consumed
+        if old == 1:
+            why = "before it was consumed"
+        elif clock > seen[thread]:
+            why = f"which {self.name_thread(thread)} has consumed, and nothing orders the two"
+        else:
+            return
+        word = self.name_word(region, offset)
+        self.report(Kind.OVERFLOW, f"{name} raises {word} again, {why}")
+
     def on_word(self, role: Role, region: Region, offset: int, old: Any, new: Any) -> None:
         """A word was changed atomically."""
+        self.check_raise(role.threads.name, region, offset, old, new, role.lead)
         if self.trace is not None:
             self.event(
                 role.threads.name, "raises", f"{self.name_word(region, offset)}: {old} -> {new}"

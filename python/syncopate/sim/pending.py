@@ -53,9 +53,10 @@ def _multiply(a: Array, b: Array) -> Array:
     """The matrix product, by rows that are multiplied at a time."""
     rows = max(1, _ALONE // (a.shape[-1] * b.shape[-1]))
     if a.ndim > 2 or a.shape[0] % rows or rows >= a.shape[0]:
-        return np.matmul(a, b)
-    parts: Array = a.reshape(-1, rows, a.shape[-1]) @ b
-    return parts.reshape(a.shape[0], b.shape[-1])
+        product: Array = np.matmul(a, b)
+    else:
+        product = (a.reshape(-1, rows, a.shape[-1]) @ b).reshape(a.shape[0], b.shape[-1])
+    return product
 
 
 @dataclass

@@ -64,7 +64,7 @@ def make_probe(
     options: str = "",
     schedule: Schedule | None = None,
     *,
-    most_elements: int = MOST_ELEMENTS,
+    most_elements: int | None = None,
     most_ctas: int | None = None,
 ) -> Probe:
     """Lowers a plan, and fuses it with a kernel that copies what its tiles read.
@@ -74,7 +74,7 @@ def make_probe(
         options: Of the pipeline, as `schedule_plan` takes them.
         schedule: The plan's schedule, if `schedule_plan` has made it already.
         most_elements: Elements that the tiles of all ranks may copy. Of larger footprints only some are copied, evenly
-            spread.
+            spread. MOST_ELEMENTS if it is left out.
         most_ctas: CTAs that the tiles of a rank may be distributed over; as many as the plan says if it is left out.
 
     Raises:
@@ -82,7 +82,7 @@ def make_probe(
         SyncopateError: An option is wrong.
     """
     schedule = schedule_plan(text, options) if schedule is None else schedule
-    samplings = _choose_samplings(schedule, most_elements)
+    samplings = _choose_samplings(schedule, most_elements or MOST_ELEMENTS)
     module = parse(text, new_context())
     ctas = min(schedule.num_ctas, most_ctas or schedule.num_ctas)
     arguments = _adapt_kernel(find_plan(module), ctas)
