@@ -111,10 +111,12 @@ class Host:
                 )
 
     def _find_arrivals(self) -> Iterator[tuple[str, Region, Footprint]]:
-        """The transfers into this rank, and where they write."""
+        """The transfers into this rank that say when they are complete, and where they write."""
         for source in range(self.program.world_size):
-            for row in self.program.rank_tables(source)["commands"].rows():
-                if row["dst_rank"] == self.rank and row["transfer"] >= 0:
+            rows = self.program.rank_tables(source)["commands"].rows()
+            told = {row["transfer"] for row in rows if row["signal_begin"] < row["signal_end"]}
+            for row in rows:
+                if row["dst_rank"] == self.rank and row["transfer"] in told - {-1}:
                     spec = self.program.buffers[row["dst_buffer"]]
                     region = self.memory.buffers[spec.name]
                     granule = region.granule
