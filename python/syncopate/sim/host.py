@@ -47,7 +47,8 @@ class Host:
         self._call = tables["calls"].rows()[0]
         begin, end = self._call["guard_begin"], self._call["guard_end"]
         self._guard_waits = tables["waits"].rows()[begin:end]
-        self._arrivals = tuple(self._find_arrivals())
+        # A program that no plan was lowered to promises nothing for the end of a call.
+        self._arrivals = tuple(self._find_arrivals()) if "lowered" in program.ir else ()
         self._opens = self._call["open_begin"] < self._call["open_end"]
 
     def run(
@@ -101,6 +102,8 @@ class Host:
 
     def _check_arrivals(self, call: int) -> None:
         """What a call brings to a rank is there when it ends, whether a tile has waited for it or not."""
+        if self.memory.state.view(I32)[StateWord.ABORTED]:
+            return
         for name, region, place in self._arrivals:
             missing = region.missing(place, self._main.vector, call)
             if missing:
@@ -111,19 +114,18 @@ class Host:
                 )
 
     def _find_arrivals(self) -> Iterator[tuple[str, Region, Footprint]]:
-        """The transfers into this rank that say when they are complete, and where they write."""
+        """The transfers into this rank, and where they write."""
         for source in range(self.program.world_size):
-            rows = self.program.rank_tables(source)["commands"].rows()
-            told = {row["transfer"] for row in rows if row["signal_begin"] < row["signal_end"]}
-            for row in rows:
-                if row["dst_rank"] == self.rank and row["transfer"] in told - {-1}:
+            for row in self.program.rank_tables(source)["commands"].rows():
+                if row["dst_rank"] == self.rank and row["transfer"] >= 0:
                     spec = self.program.buffers[row["dst_buffer"]]
                     region = self.memory.buffers[spec.name]
                     granule = region.granule
                     shape = (row["rows"], -(-row["row_bytes"] // granule))
                     strides = (row["dst_stride"] // granule, 1)
                     place = Footprint(slice(None), shape, strides, row["dst_offset"] // granule)
-                    yield f"transfer {row['transfer']} of rank {source}", region, place
+                    name = f"transfer {row['transfer']}, carried out by rank {source},"
+                    yield name, region, place
 
     def _set_tensor(self, param: TensorParam, call: int, tensors: Mapping[str, Array]) -> None:
         """What the caller passes, put in place before the call; an output that it does not pass is poisoned."""

@@ -71,7 +71,7 @@ class Stream:
         region, offset = machine.memory.find(address, 4)
         word, view = region.word(offset), region.view(I32)
         old = int(view[offset // 4])
-        machine.check_raise(self.name, region, offset, old, value, self.vector)
+        machine.check_flag(self.name, region, offset, old, value, self.vector)
         if value == 0:
             word.consumed = (self.thread, self._clock)
         view[offset // 4] = value
