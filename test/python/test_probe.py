@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from random_plans import ELEMENTS, RandomPlan
 
+from syncopate import Plan, Strategy, compile
 from syncopate.errors import PlanError, SyncopateError
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.sim import Kind, simulate
 from syncopate.sim.probe import compare, make_probe
@@ -205,6 +207,18 @@ def test_several_regions_of_a_rank_come_from_one_array():
         SyncopateError, match=r"inputs: a of rank 0: expects shape \[6, 2\], but got \[3, 2\]"
     ):
         simulate(program, {"a": [whole[:3], whole[1:4]]})
+
+
+def test_footprints_may_follow_from_the_code_of_the_kernel():
+    """What `compile` gives to the passes can be checked too; the probe reads what the kernel would."""
+    plan = Plan("gathers", mesh=[2])
+    a = plan.buffer("a", (96, 64), "bf16", shard_axis=0)
+    plan.all_gather(a)
+    config = GemmConfig(block_m=32, block_n=32, num_warps=4, num_ctas=2)
+    compiled = compile(gemm, plan, **bind_gemm(a, 64, config), strategy=Strategy(splits=3))
+    program, _ = run(compiled.ir["input"])
+    assert program.tiles == (3, 2)
+    assert [sampling.counts for sampling in program.samplings] == [(32, 64)]
 
 
 def test_number_of_ranks_is_checked():

@@ -21,7 +21,7 @@ from syncopate.compiler.module import find_plan, to_text
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, parse
+from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.interpreter import Contents, interpret_plan
@@ -70,7 +70,7 @@ def make_probe(
     """Lowers a plan, and fuses it with a kernel that copies what its tiles read.
 
     Args:
-        text: A module with one plan, whose kernel has footprints but no code.
+        text: A module with one plan, whose kernel has footprints; its own code, if it is there, is not used.
         options: Of the pipeline, as `schedule_plan` takes them.
         schedule: The plan's schedule, if `schedule_plan` has made it already.
         most_elements: Elements that the tiles of all ranks may copy. Of larger footprints only some are copied, evenly
@@ -83,7 +83,7 @@ def make_probe(
     """
     schedule = schedule_plan(text, options) if schedule is None else schedule
     samplings = _choose_samplings(schedule, most_elements or MOST_ELEMENTS)
-    module = parse(text, new_context())
+    module = _take_plan(text)
     ctas = min(schedule.num_ctas, most_ctas or schedule.num_ctas)
     arguments = _adapt_kernel(find_plan(module), ctas)
     positions = [arguments.index(sampling.access.argument) for sampling in samplings]
@@ -119,6 +119,16 @@ def make_probe(
         samplings=samplings,
         ir={"plan": text, **fusion.stages},
     )
+
+
+def _take_plan(text: str) -> ir.Module:
+    """The plan alone, with footprints written out that follow from a kernel's code beside it."""
+    module = parse(text, new_context())
+    run_pipeline(module, "chunk-infer-tile-footprints")
+    for op in list(module.body.operations):
+        if not isinstance(op, ops.PlanOp):
+            op.operation.erase()
+    return module
 
 
 def _as_stored(spec: Any) -> Any:
@@ -161,7 +171,7 @@ def _adapt_kernel(plan: ir.OpView, ctas: int) -> list[str]:
     with plan.context:
         new = [ir.StringAttr.get(f"in{number}") for number in range(len(names))]
         kernel.attributes["kernel"] = ir.FlatSymbolRefAttr.get(f"{_NAME}_fused")
-        kernel.attributes["ctas"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), ctas)
+        kernel.attributes["ctas"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, ctas)
         kernel.attributes["arg_names"] = ir.ArrayAttr.get(new)
         for footprint in kernel.regions[0].blocks[0].operations:
             footprint.attributes["arg"] = new[names.index(footprint.attributes["arg"].value)]
