@@ -171,7 +171,10 @@ def _check_on_cpu(program: Any, seeds: int) -> int:
         if findings:
             break
         worst = max(worst, compare_with_numpy(result))
-    print(f"    {seed + 1} interleavings of {CHECK_CALLS} calls each, {steps} steps, ", end="")
+    plural = "s" if seed else ""
+    print(
+        f"    {seed + 1} interleaving{plural} of {CHECK_CALLS} calls each, {steps} steps, ", end=""
+    )
     print(f"{time.perf_counter() - start:.1f} s")
     for finding in findings:
         print(f"    {finding}")
