@@ -1,6 +1,6 @@
 """What kernel and host share: words of the context and the state, fields of table rows, kinds of signals, fault record.
 
-This module alone numbers them; device functions, runtime, executor and pictures take them from here. It imports
+This module alone numbers them; device functions, runtime, simulator and pictures take them from here. It imports
 neither Triton nor torch.
 
 A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncopate.errors import InternalError, SyncopateError
+from syncopate.errors import SyncopateError
 
 if TYPE_CHECKING:
     from syncopate.plan import Schedule
@@ -58,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         help="compile all-gather + GEMM, run or check it, and save every stage",
         description="Compiles all-gather + GEMM for sm_90 and saves every stage. With two or more "
-        "GPUs it runs there beside torch; otherwise numpy executes the schedule of four ranks.",
+        "GPUs it runs there beside torch; otherwise the fused kernel of four ranks is simulated on the CPU.",
     )
     demo.add_argument(
         "--out",
@@ -108,9 +107,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     check = commands.add_parser(
         "check",
-        help="execute the schedule of a plan in .mlir with numpy",
-        description="Executes the schedules of all ranks with numpy in random interleavings, and looks whether every "
-        "tile finds what the plan brings there. Lowers the plan with syncopate-plan-pipeline first.",
+        help="simulate a plan in .mlir on the CPU",
+        description="Lowers the plan, fuses it with a kernel that copies what its footprints say, simulates all ranks "
+        "in several interleavings, and looks for races, for deadlocks, and for tiles that do not find what the plan "
+        "brings there.",
     )
     for command, run in ((explain, _explain), (draw, _draw), (check, _check)):
         command.add_argument("file", type=Path, help=_PLAN)
@@ -133,7 +133,7 @@ def _add_seeds(command: argparse.ArgumentParser) -> None:
         type=_number(10**6),
         default=5,
         metavar="N",
-        help="random interleavings to execute (default: %(default)s)",
+        help="interleavings to simulate (default: %(default)s)",
     )
 
 
@@ -164,17 +164,24 @@ def _opt(words: list[str]) -> int:
     return subprocess.run([tool, *words], check=False).returncode
 
 
-def _schedule(arguments: argparse.Namespace) -> Schedule:
-    from syncopate.show.plan_file import check_options, schedule_plan
+def _read(arguments: argparse.Namespace) -> str:
+    """The text of the plan, after a look at the options."""
+    from syncopate.show.plan_file import check_options
 
     check_options(arguments.options)
+    file: Path = arguments.file
     try:
-        text = arguments.file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SyncopateError(f"file: cannot read {arguments.file}: {error.strerror}") from None
+        raise SyncopateError(f"file: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SyncopateError(f"file: {arguments.file} is no text; expects {_PLAN}") from None
-    return schedule_plan(text, arguments.options, file=str(arguments.file))
+        raise SyncopateError(f"file: {file} is no text; expects {_PLAN}") from None
+
+
+def _schedule(arguments: argparse.Namespace) -> Schedule:
+    from syncopate.show.plan_file import schedule_plan
+
+    return schedule_plan(_read(arguments), arguments.options, file=str(arguments.file))
 
 
 def _explain(arguments: argparse.Namespace) -> int:
@@ -198,19 +205,9 @@ def _draw(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from syncopate.sim import Reads, execute_tables
+    from syncopate.sim.check import check_plan
 
-    schedule = _schedule(arguments)
-    reads = Reads.of(schedule)
-    runs = [
-        # Every other interleaving with some agents much slower than others.
-        execute_tables(schedule, reads, seed=seed, skew=bool(seed % 2))
-        for seed in range(arguments.seeds)
-    ]
-    if any(run.max_error for run in runs):
-        raise InternalError(f"plan {schedule.name}: a tile is in no rank's order")
-    print(
-        f"{len(runs)} interleavings of {runs[0].calls} calls on {schedule.world_size} ranks: every tile of "
-        f"{math.prod(schedule.tiles)} found what the plan brings there"
-    )
-    return 0
+    text, file = _read(arguments), str(arguments.file)
+    report = check_plan(text, arguments.options, file=file, seeds=arguments.seeds)
+    print(report, file=sys.stdout if report.ok else sys.stderr)
+    return 0 if report.ok else 1

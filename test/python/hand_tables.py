@@ -1,4 +1,4 @@
-"""Schedule tables of an all-gather written by hand: the executor's test inputs.
+"""Schedule tables of an all-gather written by hand, for tests of what reads tables.
 
 They follow the protocol of docs/protocol.md and are computed without the passes,
 so that a mistake of the passes cannot hide in both.

@@ -9,7 +9,8 @@ import pytest
 from syncopate import Strategy, __version__
 from syncopate.cli import main
 from syncopate.show.plan_file import OPTIONS
-from syncopate.sim import Deadlock, StaleRead
+from syncopate.sim.probe import make_probe
+from syncopate.sim.simulate import simulate
 
 RING = Path(__file__).parents[2] / "examples" / "plans" / "ring_by_hand.mlir"
 
@@ -29,31 +30,76 @@ def test_draw_writes_a_picture(tmp_path, capsys):
     assert str(out) in capsys.readouterr().out
 
 
-def test_check_executes_the_tables(capsys):
-    assert main(["check", str(RING), "--seeds", "2"]) == 0
+def test_check_simulates_the_plan(capsys):
+    assert main(["check", str(RING), "--seeds", "4"]) == 0
     said = (
-        "2 interleavings of 3 calls on 3 ranks: every tile of 12 found what the plan brings there\n"
+        "4 interleavings (2 random, 1 late, 1 early) of 3 calls on 3 ranks: no races or deadlocks, "
+    )
+    said += (
+        "every tile of 12 found what the plan brings there, and the buffers hold it in the end\n"
     )
     assert capsys.readouterr().out == said
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (StaleRead("rank 1, call 2, tile (0, 0): row 3 of a is of call 1"), "rank 1, call 2, tile"),
-        (Deadlock(f"rank {rank} waits" for rank in range(9)), "rank 3 waits; and 5 more"),
-    ],
-)
-def test_a_wrong_schedule_is_one_line(error, said, capsys, monkeypatch):
-    def fail(*_, **__):
-        raise error
+def test_check_says_what_it_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("syncopate.sim.probe.MOST_ELEMENTS", 12 * 3 * 128 * 140)
+    monkeypatch.setattr("syncopate.sim.check.MOST_CTAS", 6)
+    assert main(["check", str(RING), "--seeds", "1"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("1 interleaving (1 random) of 3 calls")
+    assert said[1:] == [
+        "tiles were distributed over 2 CTAs instead of 4",
+        'of "a_desc", tiles read every (1 x 2)th element of their footprint, and the last',
+    ]
 
-    monkeypatch.setattr("syncopate.sim.execute_tables", fail)
+
+def test_check_of_a_wrong_program_says_what_is_wrong(capsys, monkeypatch):
+    def make_broken(*words, **options):
+        program = make_probe(*words, **options)
+        for tables in program.tables:
+            table = tables["commands"]
+            table.values[:, table.columns.index("wait_end")] = 0
+            table.values[:, table.columns.index("wait_begin")] = 0
+        return program
+
+    monkeypatch.setattr("syncopate.sim.check.make_probe", make_broken)
     assert main(["check", str(RING)]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.count("\n") == 1
-    assert said in err
+    assert re.match(
+        r"\d interleavings? \(.*\) of 3 calls on 3 ranks; the last one:\n(race|unwritten): ", err
+    )
+
+
+def test_check_of_wrong_data_says_which(capsys, monkeypatch):
+    def simulate_wrongly(program, **options):
+        result = simulate(program, **options)
+        result.outputs[1]["out0"][2][5, 100, 30] += 1
+        result.buffers["a"][1][383, 255] += 1
+        return result
+
+    monkeypatch.setattr("syncopate.sim.check.simulate", simulate_wrongly)
+    assert main(["check", str(RING), "--seeds", "3"]) == 1
+    _, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert lines[0] == "1 interleaving (1 random) of 3 calls on 3 ranks; the last one:"
+    assert lines[1].startswith("wrong result: call 2: tile [1, 1] of rank 2 finds ")
+    assert " at a[228, 30], where the plan brings " in lines[1]
+    assert lines[2].startswith("wrong result: in the end, rank 1 holds ")
+    assert " at a[383, 255], where the plan brings " in lines[2]
+
+
+def test_check_of_a_kernel_that_reads_nothing_is_refused(tmp_path, capsys):
+    text = re.sub(
+        r" args\(.*?\) after\(%t\) : !buf \{.*?\}",
+        " args() after(%t) { }",
+        RING.read_text(),
+        flags=re.DOTALL,
+    )
+    plan = tmp_path / "plan.mlir"
+    plan.write_text(text)
+    assert main(["check", str(plan)]) == 1
+    assert "plan ring_by_hand: tiles of its kernel read no buffer" in capsys.readouterr().err
 
 
 def test_missing_file_is_one_line(capsys):

@@ -1,181 +1,90 @@
-"""Random plans: gathers by every way there is, through slots that are used again, with more order than data needs.
+"""Random plans, lowered and simulated: all of them are sound, and none of the waits that the passes place is idle."""
 
-Each block of the gathered buffer reaches each rank by a put or a get, by either realization, straight or through a slot
-of another buffer, at times after something else has been there. Further transfers bring what no tile reads. Calls
-follow each other, and some agents are much slower than others: what a call owes to the next one only shows then.
-"""
-
-import itertools
+import dataclasses
 import random
-from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies
+from random_plans import RandomPlan, plans
 
-from syncopate.show.plan_file import schedule_plan
-from syncopate.sim import Deadlock, Reads, StaleRead, execute_tables, executor
-from syncopate.sim.agents import Blocked
-
-DEPTH = 16
-
-
-@dataclass
-class Spot:
-    """A place of one rank where blocks come and go."""
-
-    buffer: str
-    begin: int
-    rank: int
-    block: int | None = None
-    brought: str | None = None
-    touched: list[str] = field(default_factory=list)
+from syncopate.sim.check import check_plan
+from syncopate.sim.findings import Kind
+from syncopate.sim.probe import compare, make_probe
+from syncopate.sim.scheduler import Policy
+from syncopate.sim.simulate import simulate
 
 
-class RandomPlan:
-    """Writes a plan that keeps every rule of the dialect."""
-
-    def __init__(self, seed):
-        self.draw = draw = random.Random(seed)
-        self.world = draw.randint(2, 5)
-        self.rows = draw.randint(20, 90)
-        cuts = draw.sample(range(1, self.rows), draw.randint(self.world - 1, self.world + 3))
-        edges = [0, *sorted(cuts), self.rows]
-        self.blocks = list(itertools.pairwise(edges))
-        self.largest = max(end - begin for begin, end in self.blocks)
-        self.slots = draw.randint(1, 3)
-        self.sizes = {
-            "a": self.rows,
-            "x": self.slots * self.largest,
-            "y": self.slots * self.largest,
-        }
-        self.lines, self.gathered, self.others = [], [], []
-        # Where each block is, and the slots of each rank.
-        self.homes = [[self.spot("a", b, r) for r in range(self.world)] for b in self.all_blocks()]
-        for block in self.all_blocks():
-            owner = draw.randrange(self.world)
-            self.homes[block][owner].block = block
-            begin, end = self.blocks[block]
-            self.lines.append(
-                f"chunk.input %a[{begin}, 0] sizes [{end - begin}, {DEPTH}] on {owner} : {self.kind('a')}"
-            )
-        self.rings, self.sinks = (
-            [
-                Spot(buffer, slot * self.largest, rank)
-                for slot in range(self.slots)
-                for rank in range(self.world)
-            ]
-            for buffer in "xy"
-        )
-
-    def all_blocks(self):
-        return range(len(self.blocks))
-
-    def spot(self, buffer, block, rank):
-        return Spot(buffer, self.blocks[block][0], rank)
-
-    def kind(self, buffer):
-        return f"!chunk.buffer<{self.sizes[buffer]}x{DEPTH}xbf16>"
-
-    def move(self, src, dst, block, *, executor=None):
-        """Adds a transfer of a block from one spot to another, after all that it has to come after."""
-        draw = self.draw
-        size = self.blocks[block][1] - self.blocks[block][0]
-        tokens = [*dst.touched, *([src.brought] if src.brought else [])]
-        if draw.random() < 0.3 and self.gathered + self.others:
-            tokens.append(draw.choice(self.gathered + self.others))
-        token = f"%t{len(self.gathered) + len(self.others)}"
-        verb = executor or draw.choice(["put", "get"])
-        line = f"{token} = chunk.{verb} %{src.buffer}[{src.begin}, 0] to %{dst.buffer}[{dst.begin}, 0] "
-        line += f"sizes [{size}, {DEPTH}] from {src.rank} to {dst.rank} "
-        if tokens:
-            line += f"after({', '.join(dict.fromkeys(tokens))}) "
-        line += f"realize {draw.choice(['copy_engine', 'ldst_colocated'])} "
-        self.lines.append(line + f": {self.kind(src.buffer)} to {self.kind(dst.buffer)}")
-        (self.gathered if dst.buffer == "a" else self.others).append(token)
-        src.touched.append(token)
-        dst.touched.append(token)
-        dst.brought, dst.block = token, block
-
-    def holder(self, block):
-        return self.draw.choice([spot for spot in self.homes[block] if spot.block == block])
-
-    def bring(self, block, rank):
-        """Brings a block to its home on a rank."""
-        draw, home = self.draw, self.homes[block][rank]
-        if draw.random() < 0.25:
-            # Something else of no larger size is there before.
-            size = self.blocks[block][1] - self.blocks[block][0]
-            fitting = [
-                b
-                for b in self.all_blocks()
-                if b != block and self.blocks[b][1] - self.blocks[b][0] <= size
-            ]
-            if fitting:
-                other = draw.choice(fitting)
-                self.move(self.holder(other), home, other)
-        src = self.holder(block)
-        if draw.random() < 0.4:
-            slot = draw.choice(self.rings)
-            self.move(src, slot, block)
-            src = slot
-        self.move(src, home, block)
-        if draw.random() < 0.3:
-            self.move(self.holder(block), draw.choice(self.sinks), block)
-
-    def text(self):
-        """The whole plan."""
-        draw = self.draw
-        missing = [
-            (block, rank)
-            for block in self.all_blocks()
-            for rank in range(self.world)
-            if self.homes[block][rank].block is None
-        ]
-        draw.shuffle(missing)
-        for block, rank in missing:
-            self.bring(block, rank)
-        height, ctas = draw.randint(5, 40), draw.randint(1, 5)
-        tokens = self.gathered + [token for token in self.others if draw.random() < 0.5]
-        after = f" after({', '.join(tokens)})" if tokens else ""
-        kernel = f'chunk.kernel @k tiles [{-(-self.rows // height)}, 2] ctas {ctas} args(%a as "a")'
-        footprint = 'chunk.footprint read "a" at affine_map<(m, n) -> '
-        footprint += f"(m * {height}, 0)> sizes [{height}, {DEPTH}]"
-        buffers = [f'%{name} = chunk.buffer "{name}" : {self.kind(name)}' for name in self.sizes]
-        body = [*buffers, *self.lines, f"{kernel}{after} : {self.kind('a')} {{", footprint, "}"]
-        return f"chunk.plan @p mesh [{self.world}] {{\n  " + "\n  ".join(body) + "\n}\n"
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_random_plan_brings_the_right_thing(seed):
-    plan = RandomPlan(seed)
-    schedule = schedule_plan(plan.text(), f"splits={plan.draw.randint(1, 3)}")
-    for interleaving in range(3):
-        run = execute_tables(
-            schedule, Reads.of(schedule), calls=4, seed=interleaving, skew=interleaving > 0
-        )
-        assert run.max_error == 0
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+@given(plans(), strategies.integers(1, 3))
+def test_random_plan_brings_the_right_thing(text, splits):
+    report = check_plan(text, f"splits={splits}", seeds=3)
+    assert report.ok, f"{report}\n{text}"
 
 
 def _within(first, count):
     return lambda signal: first <= signal < first + count
 
 
-def _is_left_out(kind, machine, rank, signal, where):
+def _is_left_out(kind, program, where, wait, row):
     """Whether a wait is of a kind, by what it waits for and who waits."""
-    layout, world = machine.program.signal_layout, machine.program.world_size
+    layout, world, signal = program.signal_layout, program.world_size, wait["signal"]
     data = _within(0, 2 * layout.data_twin)(signal)
     done = _within(layout.done, 2 * world)(signal)
     peer = (signal - layout.done) % world
-    in_transfer = where.startswith("transfer") and "transfer -1" not in where
+    transfer = where == "wait" and row.get("transfer", -1) >= 0
+    to_peer = transfer and row["dst_rank"] == peer
     return {
-        "end: arrivals": where == "its end" and data,
-        "end: engine": where == "its end" and signal == layout.engine_done,
-        "staging: readers": done and (where == "staging" or "transfer -1" in where),
-        "transfer: guard of its destination": in_transfer and done and f"to rank {peer}" in where,
-        "transfer: other guards": in_transfer and done and f"to rank {peer}" not in where,
-        "transfer: input": in_transfer and _within(layout.ready, 2 * world)(signal),
-        "transfer: data": in_transfer and data,
-        "tile: data": where.startswith("tile") and data,
+        "end: arrivals": where == "close_wait" and data,
+        "end: engine": where == "close_wait" and signal == layout.engine_done,
+        "staging: readers": done and (where == "guard" or row.get("transfer") == -1),
+        "transfer: guard of its destination": transfer and done and to_peer,
+        "transfer: other guards": transfer and done and not to_peer,
+        "transfer: input": transfer and _within(layout.ready, 2 * world)(signal),
+        "transfer: data": transfer and data,
+        "tile: data": where == "wait" and "c0" in row and data,
     }[kind]
+
+
+SPANS = {"tiles": ("wait",), "commands": ("wait",), "calls": ("guard", "close_wait")}
+
+
+def leave_out(program, dropped):
+    """The program without the waits of which `dropped(rank, where, wait, row)` says so, and how many these were."""
+    tables, count = [], 0
+    for rank in range(program.world_size):
+        mine = dict(program.rank_tables(rank))
+        waits, kept = mine["waits"].rows(), []
+        for name, spans in SPANS.items():
+            table = mine[name]
+            values = table.values.copy()
+            for row, fields in zip(values, table.rows(), strict=True):
+                for span in spans:
+                    begin, end = (
+                        table.columns.index(f"{span}_{edge}") for edge in ("begin", "end")
+                    )
+                    whole = waits[row[begin] : row[end]]
+                    left = [wait for wait in whole if not dropped(rank, span, wait, fields)]
+                    count += len(whole) - len(left)
+                    row[begin], row[end] = len(kept), len(kept) + len(left)
+                    kept += left
+            mine[name] = dataclasses.replace(table, values=values)
+        rows = np.array([list(wait.values()) for wait in kept], np.int64)
+        mine["waits"] = dataclasses.replace(mine["waits"], values=rows)
+        tables.append(mine)
+    return dataclasses.replace(program, tables=tuple(tables)), count
+
+
+def find(program, seeds):
+    """The first finding within some interleavings of some calls."""
+    for seed in range(seeds):
+        policy = list(Policy)[seed % len(Policy)]
+        result = simulate(program, calls=4, seed=seed, scheduler=policy)
+        for finding in (*result.verdict.findings, *compare(program, result)):
+            return finding
+    return None
 
 
 @pytest.mark.parametrize(
@@ -191,23 +100,14 @@ def _is_left_out(kind, machine, rank, signal, where):
         "tile: data",
     ],
 )
-def test_leaving_out_waits_is_noticed(kind, monkeypatch):
-    until = executor._Machine._until
-
-    def leave_out(self, rank, signal, wanted, where, exactly=False):
-        if _is_left_out(kind, self, rank, signal, where):
-            return Blocked((rank.index, signal), lambda: True)
-        return until(self, rank, signal, wanted, where, exactly)
-
-    monkeypatch.setattr(executor._Machine, "_until", leave_out)
+def test_leaving_out_waits_is_noticed(kind):
     for seed in range(60):
-        plan = RandomPlan(seed)
-        schedule = schedule_plan(plan.text())
-        for interleaving in range(3):
-            try:
-                execute_tables(schedule, Reads.of(schedule), calls=4, seed=interleaving, skew=True)
-            except (StaleRead, Deadlock):
-                return
+        program = make_probe(RandomPlan(random.Random(seed)).text())
+        broken, count = leave_out(
+            program, lambda _rank, *what, program=program: _is_left_out(kind, program, *what)
+        )
+        if count and find(broken, 3):
+            return
     raise AssertionError(f"nobody misses the waits of kind {kind!r}")
 
 
@@ -231,26 +131,18 @@ chunk.plan @p mesh [3] {
 """Rank 2's engine waits for the twin of a transfer between ranks 0 and 1, for order only."""
 
 
-def runs_that_fail(schedule):
-    failed = 0
-    for seed in range(20):
-        try:
-            execute_tables(schedule, Reads.of(schedule), calls=5, seed=seed, skew=True)
-        except (StaleRead, Deadlock):
-            failed += 1
-    return failed
-
-
-def test_twin_is_not_raised_before_it_is_taken_down(monkeypatch):
-    schedule = schedule_plan(ORDER_ONLY)
-    assert runs_that_fail(schedule) == 0
-    until = executor._Machine._until
-
-    def leave_out(self, rank, signal, wanted, where, exactly=False):
-        layout = self.program.signal_layout
-        if rank.index == 0 and signal in (layout.done + 2, layout.done_twin + 2):
-            return Blocked((rank.index, signal), lambda: True)
-        return until(self, rank, signal, wanted, where, exactly)
-
-    monkeypatch.setattr(executor._Machine, "_until", leave_out)
-    assert runs_that_fail(schedule)
+def test_twin_is_not_raised_before_it_is_taken_down():
+    program = make_probe(ORDER_ONLY)
+    assert find(program, 12) is None
+    layout = program.signal_layout
+    broken, count = leave_out(
+        program,
+        lambda rank, _span, wait, _row: (
+            rank == 0 and wait["signal"] in (layout.done + 2, layout.done_twin + 2)
+        ),
+    )
+    assert count
+    finding = find(broken, 12)
+    assert finding is not None
+    assert finding.kind is Kind.OVERFLOW
+    assert " again " in finding.message

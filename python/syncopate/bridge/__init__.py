@@ -9,7 +9,7 @@ from syncopate.bridge.cache import cache_folder, write_whole
 from syncopate.bridge.errors import BridgeError
 from syncopate.bridge.module import export_module, import_module, new_context, self_check
 from syncopate.bridge.stages import Captured, KernelSpec, capture_ttgir, compile_with, divisible
-from syncopate.bridge.wrapper import CONTEXT_ARGUMENT, make_wrapper
+from syncopate.bridge.wrapper import CONTEXT_ARGUMENT, define_kernel, make_wrapper
 
 __all__ = [
     "CONTEXT_ARGUMENT",
@@ -19,6 +19,7 @@ __all__ = [
     "cache_folder",
     "capture_ttgir",
     "compile_with",
+    "define_kernel",
     "divisible",
     "export_module",
     "import_module",

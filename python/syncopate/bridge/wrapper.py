@@ -1,4 +1,4 @@
-"""Generated wrappers that give a kernel one more argument.
+"""Kernels whose source is generated, among them wrappers that give a kernel one more argument.
 
 Triton builds its launcher from a kernel's source signature, so an argument added later, in TritonGPU IR, would never
 be passed. A wrapper takes the pointer to the context as its first parameter and calls the user's kernel, which Triton
@@ -6,31 +6,40 @@ inlines.
 """
 
 import hashlib
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import triton
-import triton.language as tl
 from triton.runtime.jit import JITFunction
 
 from syncopate.bridge.cache import cache_folder, write_whole
 from syncopate.errors import SyncopateError
 
-__all__ = ["CONTEXT_ARGUMENT", "make_wrapper"]
+__all__ = ["CONTEXT_ARGUMENT", "define_kernel", "make_wrapper"]
 
 CONTEXT_ARGUMENT: Final = "sy_context"
 """Name of the parameter that a wrapper puts before those of the kernel; its type is ``*i64``."""
 
 
-def _write(source: str, name: str) -> Path:
-    """Writes ``source`` to a file of its own: Triton reads the source of a kernel from its file."""
+def define_kernel(source: str, name: str, globals_: Mapping[str, Any]) -> JITFunction[Any]:
+    """Makes a ``@triton.jit`` function of generated source.
+
+    Triton reads the source of a kernel from its file, so it is written to one, which stays for locations to lead to.
+
+    Args:
+        source: A module that defines the function.
+        name: The function.
+        globals_: What the module finds without importing it.
+    """
     path = (
         cache_folder("wrappers") / f"{name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.py"
     )
     if not path.exists() or path.read_text() != source:
         write_whole(path, source)
-    return path
+    scope: dict[str, Any] = {"__name__": f"syncopate.wrappers.{name}", **globals_}
+    exec(compile(source, str(path), "exec"), scope)
+    kernel = scope[name]
+    assert isinstance(kernel, JITFunction)
+    return kernel
 
 
 def make_wrapper(
@@ -76,14 +85,4 @@ def make_wrapper(
             "",
         ]
     )
-    path = _write(source, name)
-    scope: dict[str, Any] = {
-        "__name__": f"syncopate.wrappers.{name}",
-        "triton": triton,
-        "tl": tl,
-        "sy_kernel": kernel,
-    }
-    exec(compile(source, str(path), "exec"), scope)
-    wrapper = scope[name]
-    assert isinstance(wrapper, JITFunction)
-    return wrapper
+    return define_kernel(source, name, {"sy_kernel": kernel})

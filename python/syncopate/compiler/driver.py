@@ -9,32 +9,23 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from syncopate import bridge, device
+from syncopate import device
 from syncopate.compiler.arguments import (
     check_binding,
     check_numbers,
     check_options,
-    check_roles,
     check_types,
 )
 from syncopate.compiler.binding import Binding, Footprint, bind_parameters
 from syncopate.compiler.budgets import check_budgets
-from syncopate.compiler.image import capture, compile_image
-from syncopate.compiler.module import KernelBinding, assemble, find_plan, take_kernel, to_text
+from syncopate.compiler.fusion import fuse, make_spec
+from syncopate.compiler.image import compile_image
+from syncopate.compiler.module import KernelBinding, bind_kernel
 from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
-from syncopate.ir import run_pipeline
-from syncopate.mlir import ir
-from syncopate.mlir.dialects import chunk as ops
-from syncopate.plan import Plan, read_schedule
-from syncopate.runtime.commands import copy_unit, loads_remotely
-from syncopate.runtime.interface import (
-    DEFAULT_TIMEOUT_NS,
-    INPUT_DESCRIPTOR,
-    INPUT_POINTER,
-    Table,
-)
+from syncopate.plan import Plan
+from syncopate.runtime.interface import DEFAULT_TIMEOUT_NS, INPUT_DESCRIPTOR, Table
 
 __all__ = ["compile"]
 
@@ -80,43 +71,21 @@ def compile(
     target = Target.parse(target)
     strategy = Strategy() if strategy is None else strategy
     ctas = target.num_sms if ctas is None else ctas
-    gpu = GPUTarget("cuda", target.capability, 32)
     check_types(kernel, plan, bind, strategy)
     check_numbers(tiles, ctas, timeout)
-    check_options(options or {}, gpu)
+    check_options(options or {}, GPUTarget("cuda", target.capability, 32))
     binding = bind_parameters(kernel, bind)
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding)
-    spec = _make_spec(kernel, name, binding, companion, gpu, options or {})
-    captured = capture(kernel, spec)
+    spec = make_spec(kernel, name, binding, options or {}, target, companion)
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
     kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)
-
-    scheduled = assemble(plan, kernel_op, strategy, ttir=captured.ttir)
-    run_pipeline(scheduled, "syncopate-plan-pipeline")
-    tables = read_schedule(find_plan(scheduled)).tables
-    check_roles(tables, target)
-    num_warps = int(spec.options.get("num_warps", 4))
-    module = assemble(
-        plan,
-        kernel_op,
-        strategy,
-        ttir=captured.ttir,
-        ttgir=captured.ttgir,
-        device=device.library(
-            spec.target, num_warps, copy_unit(tables), remote_loads=loads_remotely(tables)
-        ),
-    )
-    stages = {"plan": plan.text, "ttir": captured.ttir, "input": to_text(module)}
-    run_pipeline(module, "syncopate-pipeline")
-    stages["lowered"] = to_text(module)
-    stages["fused"] = take_kernel(module)
-    image, texts = compile_image(spec, stages["fused"])
+    fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
+    image, texts = compile_image(spec, fusion.stages["fused"])
     check_budgets(image, target, stages=spec.options.get("num_stages"))
-    lowered = find_plan(module)
-    schedule = read_schedule(lowered)
+    schedule = fusion.schedule
     return Program(
         name=plan.name,
         world_size=plan.world_size,
@@ -128,10 +97,10 @@ def compile(
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         num_ctas=ctas,
         tiles=tuple(tiles),
-        localized=_localized_buffer(lowered, binding, companion),
+        localized=_localized_buffer(binding, companion) if fusion.localized else None,
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,
-        ir=stages | texts,
+        ir={"plan": plan.text, **fusion.stages, **texts},
         timeout_ns=round(timeout * 1e9),
     )
 
@@ -142,27 +111,6 @@ def _needs_guard(tables: Sequence[Mapping[str, Table]]) -> bool:
     return any(call["guard_begin"] < call["guard_end"] for call in calls)
 
 
-def _make_spec(
-    kernel: JITFunction[Any],
-    name: str,
-    binding: Binding,
-    companion: Mapping[str, str],
-    gpu: GPUTarget,
-    options: Mapping[str, Any],
-) -> bridge.KernelSpec:
-    extra = {INPUT_POINTER: "*i64", **companion}
-    signature = {bridge.CONTEXT_ARGUMENT: "*i64", **extra, **binding.signature}
-    integers = {bridge.CONTEXT_ARGUMENT: 16, INPUT_POINTER: 16, **binding.integers}
-    return bridge.KernelSpec(
-        bridge.make_wrapper(kernel, name, tuple(extra)),
-        signature,
-        binding.constexprs,
-        bridge.divisible(list(signature), integers),
-        gpu,
-        dict(options),
-    )
-
-
 def _companion(binding: Binding) -> dict[str, str]:
     """The first descriptor of a plan buffer once more, for the rank's own input; `chunk-localize-inputs` uses it."""
     for name, kind in binding.signature.items():
@@ -171,12 +119,7 @@ def _companion(binding: Binding) -> dict[str, str]:
     return {}
 
 
-def _localized_buffer(
-    plan: ir.OpView, binding: Binding, companion: Mapping[str, str]
-) -> str | None:
-    """The buffer whose companion the lowered kernel uses."""
-    for op in plan.regions[0].blocks[0].operations:
-        if isinstance(op, ops.KernelOp) and "localized" in op.attributes:
-            (name,) = companion
-            return binding.buffers[name.removeprefix(INPUT_DESCRIPTOR)].name
-    return None
+def _localized_buffer(binding: Binding, companion: Mapping[str, str]) -> str:
+    """The buffer of the companion, which the lowered kernel uses."""
+    (name,) = companion
+    return binding.buffers[name.removeprefix(INPUT_DESCRIPTOR)].name

@@ -13,7 +13,15 @@ from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan import Buffer, Plan
 
-__all__ = ["KernelBinding", "assemble", "find_plan", "take_kernel", "to_text"]
+__all__ = [
+    "KernelBinding",
+    "assemble",
+    "bind_kernel",
+    "find_plan",
+    "is_localized",
+    "take_kernel",
+    "to_text",
+]
 
 
 @dataclass(frozen=True)
@@ -37,24 +45,8 @@ class KernelBinding:
     place: tuple[str, int]
 
 
-def assemble(
-    plan: Plan,
-    kernel: KernelBinding,
-    strategy: Strategy,
-    *,
-    ttir: str,
-    ttgir: str | None = None,
-    device: Mapping[str, str] | None = None,
-) -> ir.Module:
-    """Puts the parts together, in a context of their own.
-
-    Args:
-        plan: The plan; it is not changed.
-        kernel: The binding to add to it.
-        strategy: The strategy to add to it.
-        ttir: The kernel before TritonGPU's passes, in generic form.
-        ttgir: The same after them.
-        device: Device functions in generic form, by name.
+def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> str:
+    """The plan as a module, with a kernel and a strategy in it; the plan itself is not changed.
 
     Raises:
         PlanError: The binding breaks a rule of `chunk.kernel`.
@@ -67,6 +59,26 @@ def assemble(
         with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
             module.operation.verify()
+    return to_text(module)
+
+
+def assemble(
+    plan: str,
+    *,
+    ttir: str,
+    ttgir: str | None = None,
+    device: Mapping[str, str] | None = None,
+) -> ir.Module:
+    """Puts the parts together, in a context of their own.
+
+    Args:
+        plan: A module with the plan, the kernel's binding in it.
+        ttir: The kernel before TritonGPU's passes, in generic form.
+        ttgir: The same after them.
+        device: Device functions in generic form, by name.
+    """
+    module = parse(plan, new_context())
+    with module.context, ir.Location.unknown():
         _add_module(module.body, "ttir", ttir)
         if ttgir is not None:
             _add_module(module.body, "ttgir", ttgir)
@@ -143,6 +155,14 @@ def find_plan(module: ir.Module) -> ir.OpView:
         if isinstance(op, ops.PlanOp):
             return op
     raise InternalError("an assembled module holds no plan")
+
+
+def is_localized(plan: ir.OpView) -> bool:
+    """Whether the kernel of a lowered plan reads the rank's own input where the caller keeps it."""
+    return any(
+        isinstance(op, ops.KernelOp) and "localized" in op.attributes
+        for op in plan.regions[0].blocks[0].operations
+    )
 
 
 def take_kernel(module: ir.Module) -> str:

@@ -118,11 +118,12 @@ class Program:
             f"<Program {self.name}: {self.image.name} for {self.world_size} ranks on {self.target}>"
         )
 
-    def simulate(self, inputs: Any = None, **options: Any) -> Result:
+    def simulate(self, inputs: Any = None, *, ranks: int | None = None, **options: Any) -> Result:
         """Runs the fused kernel itself for all ranks on the CPU, and says whether it is sound.
 
         Args:
             inputs: For each tensor that a call takes, one array for each rank; random numbers if it is left out.
+            ranks: Number of ranks, to be sure of it; that of the program if it is left out.
             **options: As for `syncopate.sim.simulate`: calls, seed, scheduler, …
 
         Returns:
@@ -133,7 +134,7 @@ class Program:
         """
         from syncopate.sim import simulate
 
-        return simulate(self, inputs, **options)
+        return simulate(self, inputs, ranks=ranks, **options)
 
     def load(self, group: Group | None = None) -> LoadedProgram:
         """Binds the program to memory and streams. Collective over the group.

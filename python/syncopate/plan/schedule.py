@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 __all__ = ["Access", "Schedule", "read_schedule"]
 
-Expression = Callable[[Sequence[int]], int]
+Expression = Callable[[Sequence[Any]], Any]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls")
 
@@ -30,14 +31,15 @@ class Access:
         argument: The kernel's argument.
         buffer: Index of the buffer in the plan.
         writes: Whether tiles write it.
-        offsets: Gives the region's offsets, in elements, for the coordinates of a tile.
+        offsets: Gives the region's offsets, in elements, for the coordinates of a tile: for integers, or for anything
+            else that one can calculate with.
         sizes: Its sizes; what lies outside the buffer does not count.
     """
 
     argument: str
     buffer: int
     writes: bool
-    offsets: Callable[[Sequence[int]], tuple[int, ...]]
+    offsets: Callable[[Sequence[Any]], tuple[Any, ...]]
     sizes: tuple[int, ...]
 
 
@@ -157,7 +159,7 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
         )
 
 
-def _apply(results: Sequence[Expression], coordinates: Sequence[int]) -> tuple[int, ...]:
+def _apply(results: Sequence[Expression], coordinates: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result(coordinates) for result in results)
 
 
@@ -176,7 +178,7 @@ def _to_function(expr: ir.AffineExpr) -> Expression:
     raise InternalError(f"a footprint holds {expr}, which is no affine expression of coordinates")
 
 
-_OPERATIONS: Mapping[type[ir.AffineExpr], Callable[[int, int], int]] = {
+_OPERATIONS: Mapping[type[ir.AffineExpr], Callable[[Any, Any], Any]] = {
     ir.AffineAddExpr: operator.add,
     ir.AffineMulExpr: operator.mul,
     ir.AffineModExpr: operator.mod,

@@ -1,24 +1,11 @@
-"""Runs programs on the CPU.
+"""Runs programs on the CPU: the fused kernel itself, with all its ranks, CTAs and roles, and checks its protocol.
 
-`simulate` executes the fused kernel itself, with all its ranks, CTAs and roles, and checks its protocol.
-`execute_tables` executes the schedule tables alone, for plans that have no kernel, and compares what tiles read with
-what the plan brings there.
+`simulate` takes a compiled program. `check.check_plan` takes a plan whose kernel has footprints but no code, and
+gives it a kernel that copies what the footprints say.
 """
 
-from syncopate.sim.errors import Deadlock, StaleRead
-from syncopate.sim.executor import Execution, execute_tables
-from syncopate.sim.findings import SimulationError
+from syncopate.sim.findings import Finding, Kind, SimulationError, Verdict
+from syncopate.sim.scheduler import Policy
 from syncopate.sim.simulate import Result, simulate
-from syncopate.sim.workload import Gemm, Reads
 
-__all__ = [
-    "Deadlock",
-    "Execution",
-    "Gemm",
-    "Reads",
-    "Result",
-    "SimulationError",
-    "StaleRead",
-    "execute_tables",
-    "simulate",
-]
+__all__ = ["Finding", "Kind", "Policy", "Result", "SimulationError", "Verdict", "simulate"]

@@ -23,6 +23,7 @@ class Kind(enum.Enum):
     REGISTER = "register in flight"
     TIMEOUT = "timeout"
     OUTPUT = "output not written"
+    RESULT = "wrong result"
     ASSERTION = "assertion"
 
 

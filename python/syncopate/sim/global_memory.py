@@ -96,12 +96,16 @@ class Actor:
 
 
 class Word:
-    """Shadow of one word of a WORDS region."""
+    """Shadow of one word of a WORDS region.
 
-    __slots__ = ("atomics", "reads", "sync", "version", "write")
+    `consumed` is who last took a binary twin down, and when.
+    """
+
+    __slots__ = ("atomics", "consumed", "reads", "sync", "version", "write")
 
     def __init__(self) -> None:
         self.write = (0, 0)
+        self.consumed = (0, 0)
         self.atomics: dict[int, Actor] = {}
         self.reads: dict[int, int] = {}
         self.sync = SyncWord()
@@ -185,6 +189,12 @@ class Region:
         place.put(self.write_site, access.site)
         place.put(self.write_async, access.proxy_seen is not None)
         place.put(self.call, access.call)
+
+    def missing(self, place: Footprint, seen: Vector, call: int) -> int:
+        """How many granules are of an earlier call, or of this one by a write that does not come before `seen`."""
+        calls = place.of(self.call)
+        late = place.of(self.write_clock) > seen[place.of(self.write_thread)]
+        return int(np.count_nonzero((calls < call) | ((calls == call) & late)))
 
     def _where(self, place: Footprint, bad: Array) -> int:
         """Index of the first bad granule."""

@@ -7,12 +7,13 @@ when the call was enqueued.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from syncopate.abi import StateWord
+from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.interface import BufferSpec, TensorParam
 from syncopate.sim.findings import Kind
@@ -46,6 +47,8 @@ class Host:
         self._call = tables["calls"].rows()[0]
         begin, end = self._call["guard_begin"], self._call["guard_end"]
         self._guard_waits = tables["waits"].rows()[begin:end]
+        # A program that no plan was lowered to promises nothing for the end of a call.
+        self._arrivals = tuple(self._find_arrivals()) if "lowered" in program.ir else ()
         self._opens = self._call["open_begin"] < self._call["open_end"]
 
     def run(
@@ -95,6 +98,34 @@ class Host:
         yield launch.ends()
         main.join(launch.vector)
         main.tick()
+        self._check_arrivals(call)
+
+    def _check_arrivals(self, call: int) -> None:
+        """What a call brings to a rank is there when it ends, whether a tile has waited for it or not."""
+        if self.memory.state.view(I32)[StateWord.ABORTED]:
+            return
+        for name, region, place in self._arrivals:
+            missing = region.missing(place, self._main.vector, call)
+            if missing:
+                self.machine.report(
+                    Kind.UNWRITTEN,
+                    f"call {call} of rank {self.rank} ends before {name} has brought "
+                    f"{missing * region.granule} bytes to {region.name}",
+                )
+
+    def _find_arrivals(self) -> Iterator[tuple[str, Region, Footprint]]:
+        """The transfers into this rank, and where they write."""
+        for source in range(self.program.world_size):
+            for row in self.program.rank_tables(source)["commands"].rows():
+                if row["dst_rank"] == self.rank and row["transfer"] >= 0:
+                    spec = self.program.buffers[row["dst_buffer"]]
+                    region = self.memory.buffers[spec.name]
+                    granule = region.granule
+                    shape = (row["rows"], -(-row["row_bytes"] // granule))
+                    strides = (row["dst_stride"] // granule, 1)
+                    place = Footprint(slice(None), shape, strides, row["dst_offset"] // granule)
+                    name = f"transfer {row['transfer']}, carried out by rank {source},"
+                    yield name, region, place
 
     def _set_tensor(self, param: TensorParam, call: int, tensors: Mapping[str, Array]) -> None:
         """What the caller passes, put in place before the call; an output that it does not pass is poisoned."""
@@ -120,10 +151,22 @@ class Host:
     def _stage(self, call: int, spec: BufferSpec, given: Array) -> None:
         kind, region = element(spec.dtype), self.memory.buffers[spec.name]
         whole = Descriptor(region, 0, spec.shape, row_major(spec.shape), kind, nan=False)
-        (part,) = spec.inputs[self.rank]
-        box = tuple(slice(o, o + s) for o, s in zip(part.offsets, part.sizes, strict=True))
-        region.check_write(self.machine, whole.footprint(box), self._main.access(call))
-        whole.elements[box] = kind.encode(np.asarray(given))
+        boxes = [
+            tuple(slice(o, o + s) for o, s in zip(part.offsets, part.sizes, strict=True))
+            for part in spec.inputs[self.rank]
+        ]
+        for box, part in zip(boxes, place_input(np.asarray(given), boxes), strict=True):
+            region.check_write(self.machine, whole.footprint(box), self._main.access(call))
+            whole.elements[box] = kind.encode(part)
+
+    def read_buffers(self) -> dict[str, Array]:
+        """What the rank's buffers hold, as values."""
+        return {
+            name: element(spec.dtype).decode(
+                np.ndarray(spec.shape, element(spec.dtype).stored, self.memory.buffers[name].data)
+            )
+            for name, spec in self.memory.specs.items()
+        }
 
     def _collect(self, call: int) -> dict[str, Array]:
         """The outputs of a call; each byte must have been written in it."""

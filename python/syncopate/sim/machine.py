@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncopate.abi import FIRST_EPOCH
-from syncopate.sim.clocks import Clocks
+from syncopate.sim.clocks import Clocks, Vector
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
 from syncopate.sim.global_memory import GlobalMemory, Region
 from syncopate.sim.role import Role, RoleThreads
 from syncopate.sim.scheduler import Policy, Scheduler, Script
 from syncopate.sim.shared_memory import Mbarrier
+from syncopate.sim.values import wrap
 
 if TYPE_CHECKING:
     from syncopate.sim.translate import Kernel
@@ -149,8 +150,23 @@ class Machine:
             self.event(
                 role.threads.name, "raises", f"{self.name_word(region, offset)}: {old} -> {new}"
             )
-        if new < old and region in self.flag_words and not (old > 0x40000000 and new < 0):
-            self.report(
-                Kind.OVERFLOW,
-                f"{role.threads.name} lowers {self.name_word(region, offset)} from {old} to {new}",
-            )
+        self.check_flag(role.threads.name, region, offset, int(old), int(new), role.lead)
+
+    def check_flag(
+        self, who: str, region: Region, offset: int, old: int, new: int, seen: Vector
+    ) -> None:
+        """Checks that a flag does not go back, and that who raises a twin has seen that it was consumed."""
+        if region not in self.flag_words:
+            return
+        if not self.is_twin(region, offset):
+            if wrap(new - old, 32) < 0:
+                name = self.name_word(region, offset)
+                self.report(Kind.OVERFLOW, f"{who} lowers {name} from {old} to {new}")
+        elif new == 1:
+            thread, clock = region.word(offset).consumed
+            if old == 1 or clock > seen[thread]:
+                why = "before it was consumed"
+                if old != 1:
+                    why = f"and nothing orders it behind {self.name_thread(thread)}, which consumes it"
+                name = self.name_word(region, offset)
+                self.report(Kind.OVERFLOW, f"{who} raises {name} again {why}")

@@ -39,10 +39,24 @@ class PendingDot:
                 for x in self._operands
             )
             accumulate = self._kind.value
-            product = np.matmul(a.astype(accumulate), b.astype(accumulate))
+            product = _multiply(a.astype(accumulate), b.astype(accumulate))
             self._value = product if c is None else product + c
             self._operands = ()  # type: ignore[assignment]
         return self._value
+
+
+_ALONE = 1 << 18
+"""Multiplications up to which a BLAS does not wake other threads, which takes it longer than so small a product."""
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    """The matrix product, by rows that are multiplied at a time."""
+    rows = max(1, _ALONE // (a.shape[-1] * b.shape[-1]))
+    if a.ndim > 2 or a.shape[0] % rows or rows >= a.shape[0]:
+        product: Array = np.matmul(a, b)
+    else:
+        product = (a.reshape(-1, rows, a.shape[-1]) @ b).reshape(a.shape[0], b.shape[-1])
+    return product
 
 
 @dataclass

@@ -49,7 +49,7 @@ import numpy as np
 from syncopate.abi import FIRST_EPOCH
 from syncopate.errors import SyncopateError
 from syncopate.runtime.faults import decode_fault, describe_signal
-from syncopate.runtime.interface import TensorParam
+from syncopate.runtime.interface import BufferSpec, Region, TensorParam
 from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
 from syncopate.sim.host import Host
 from syncopate.sim.machine import Machine
@@ -72,12 +72,14 @@ class Result:
     Attributes:
         outputs: For each call, the outputs by name: one array for each rank, in the values' float32 or wider.
         inputs: For each call, what went in, in the same form; those drawn at random included.
+        buffers: The plan's buffers by name, in the same form, as they are after the last call.
         verdict: Whether the run was sound.
         trace: Signals raised and bulk copies issued, in order; empty unless it was asked for.
     """
 
     outputs: tuple[Mapping[str, list[Array]], ...]
     inputs: tuple[Mapping[str, list[Array]], ...]
+    buffers: Mapping[str, list[Array]]
     verdict: Verdict
     trace: tuple[TraceEvent, ...] = ()
 
@@ -86,6 +88,7 @@ def simulate(
     program: Any,
     inputs: Inputs | Sequence[Inputs] | None = None,
     *,
+    ranks: int | None = None,
     calls: int | None = None,
     seed: int = 0,
     scheduler: Policy | str | Script = Policy.RANDOM,
@@ -99,7 +102,9 @@ def simulate(
     Args:
         program: What `syncopate.compile` returned.
         inputs: For each tensor that a call takes, one array for each rank; a sequence of such mappings gives each call
-            its own. Left out, every call gets fresh random numbers.
+            its own. Left out, every call gets fresh random numbers. A rank that holds several regions of a buffer
+            when a call starts takes them from an array of the buffer's shape.
+        ranks: Number of ranks, to be sure of it; a program is for one number of them.
         calls: Number of calls; by default as many as there are inputs, or 1.
         seed: Of the interleaving and of random inputs.
         scheduler: `random`, or the extremes `late` (asynchronous operations complete last) and `early`; or a script.
@@ -121,6 +126,11 @@ def simulate(
     except ValueError:
         known = ", ".join(member.value for member in Policy)
         raise SyncopateError(f"scheduler: expects one of {known}, but got {scheduler!r}") from None
+    if ranks is not None and ranks != program.world_size:
+        raise SyncopateError(
+            f"ranks: program {program.name} was compiled for {program.world_size}, but got {ranks}; compile a plan "
+            f"whose mesh has {ranks}"
+        )
     prepared = _prepare_inputs(program, inputs, calls, seed)
     kernel = _translate(program.ir["fused"])
     machine = Machine(program, kernel, policy, seed)
@@ -149,7 +159,9 @@ def simulate(
         {name: [mine[call][name] for mine in outputs] for name in outputs[0][call]}
         for call in range(complete)
     )
-    return Result(gathered, prepared, machine.verdict, tuple(machine.trace or ()))
+    held = [host.read_buffers() for host in hosts]
+    buffers = {name: [mine[name] for mine in held] for name in held[0]}
+    return Result(gathered, prepared, buffers, machine.verdict, tuple(machine.trace or ()))
 
 
 @functools.lru_cache(maxsize=16)
@@ -219,11 +231,7 @@ def _one_input(
 ) -> Mapping[str, list[Array]]:
     wanted: dict[str, tuple[list[tuple[int, ...] | None], str]] = {}
     for spec in program.buffers:
-        shapes = [regions[0].sizes if len(regions) == 1 else None for regions in spec.inputs]
-        if any(len(regions) > 1 for regions in spec.inputs):
-            raise SyncopateError(
-                f"buffer {spec.name}: a rank with several input regions is not simulated"
-            )
+        shapes = [_input_shape(spec, regions) for regions in spec.inputs]
         wanted[spec.name] = (shapes, spec.dtype)
     for param in program.params:
         if isinstance(param, TensorParam) and not param.output:
@@ -253,6 +261,13 @@ def _one_input(
         if name not in wanted:
             raise SyncopateError(f"inputs: {name} is no input; a call takes {', '.join(wanted)}")
     return result
+
+
+def _input_shape(spec: BufferSpec, regions: Sequence[Region]) -> tuple[int, ...] | None:
+    """The shape of what a rank provides: that of its region; of several, the buffer's; None without any."""
+    if not regions:
+        return None
+    return regions[0].sizes if len(regions) == 1 else spec.shape
 
 
 def _draw(generator: np.random.Generator, shape: tuple[int, ...], kind: Any) -> Array:

@@ -1,0 +1,211 @@
+"""What a plan means: its transfers carried out one after another, on numpy arrays.
+
+Everything that is made of a plan, by passes, tables, kernels or runtime, has to leave the same bytes in the buffers.
+A collective does here what its definition says (docs/reference/chunk-dialect.md), whatever it is decomposed into;
+realizations, splits and tokens make no difference, since the order in which a plan is written is a legal one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from syncopate.errors import PlanError, SyncopateError
+from syncopate.ir import new_context, parse
+from syncopate.mlir import ir
+from syncopate.mlir.dialects import chunk as ops
+
+__all__ = ["Contents", "Memory", "interpret_plan", "place_input"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What one rank's instance of a buffer holds.
+
+    Attributes:
+        data: Its elements; zeros where nothing is defined.
+        defined: Where it holds an input, or what a transfer brought of one.
+    """
+
+    data: Array
+    defined: Array
+
+    def copy(self, box: tuple[slice, ...], source: Contents, source_box: tuple[slice, ...]) -> None:
+        """Overwrites a box with a box of the same sizes, which does not overlap it."""
+        self.data[box] = source.data[source_box]
+        self.defined[box] = source.defined[source_box]
+
+
+Memory = Mapping[str, Sequence[Contents]]
+"""By name of a buffer, the contents of every rank."""
+
+
+def interpret_plan(
+    plan: str | ir.Module | ir.OpView, inputs: Mapping[str, Sequence[Array]]
+) -> dict[str, list[Contents]]:
+    """Carries a plan out; kernels and schedules in it make no difference.
+
+    Args:
+        plan: A module with one plan, as text or parsed, or the `chunk.plan` operation itself, at any stage.
+        inputs: For each buffer that has inputs, one array for each rank: what it provides, as `place_input` takes it.
+
+    Returns:
+        By name, for each rank, what the buffer holds at the end.
+
+    Raises:
+        PlanError: There is not one plan, or a buffer of it has a dimension that is not known.
+        SyncopateError: Inputs do not fit the plan, or it holds an operation that has no meaning here.
+    """
+    module = parse(plan, new_context()) if isinstance(plan, str) else plan
+    op = _find_plan(module)
+    body = op.regions[0].blocks[0].operations
+    run = _Run(math.prod(op.attributes["mesh"]), inputs, _storage_types(body, inputs))
+    for step in body:
+        meaning = _MEANINGS.get(type(step))
+        if meaning is None:
+            raise SyncopateError(
+                f"plan: the interpreter does not know {step.operation.name}; it knows "
+                f"{', '.join(sorted(kind.OPERATION_NAME for kind in _MEANINGS))}"
+            )
+        meaning(run, step)
+    return run.memory
+
+
+def place_input(given: Array, regions: Sequence[tuple[slice, ...]]) -> Iterator[Array]:
+    """What a rank provides for each of its input regions of a buffer.
+
+    Args:
+        given: For a rank with one region, its elements; for one with several, an array of the shape of the buffer.
+        regions: The rank's input regions.
+    """
+    for region in regions:
+        yield given if len(regions) == 1 else given[region]
+
+
+def _find_plan(module: ir.Module | ir.OpView) -> ir.OpView:
+    if isinstance(module, ops.PlanOp):
+        return module
+    plans = [op for op in module.body.operations if isinstance(op, ops.PlanOp)]
+    if len(plans) != 1:
+        raise PlanError(f"module: expects one chunk.plan, but got {len(plans)}")
+    return plans[0]
+
+
+def _storage_types(
+    body: Iterable[ir.OpView], inputs: Mapping[str, Sequence[Array]]
+) -> dict[str, np.dtype[Any]]:
+    """By element type, in what arrays of it are given, which buffers without inputs have to hold as well."""
+    types: dict[str, np.dtype[Any]] = {}
+    for op in body:
+        if isinstance(op, ops.BufferOp):
+            for array in inputs.get(op.attributes["name"].value, ()):
+                types.setdefault(str(op.results[0].type.element_type), np.asarray(array).dtype)
+    return types
+
+
+class _Run:
+    """The buffers of all ranks while a plan is carried out."""
+
+    def __init__(
+        self,
+        world_size: int,
+        inputs: Mapping[str, Sequence[Array]],
+        types: Mapping[str, np.dtype[Any]],
+    ) -> None:
+        self.world_size, self.inputs, self.types = world_size, inputs, types
+        self.memory: dict[str, list[Contents]] = {}
+
+    def contents(self, value: ir.Value, rank: int) -> Contents:
+        """A rank's instance of a buffer."""
+        return self.memory[_name(value)][rank]
+
+
+Meaning = Callable[[_Run, Any], None]
+_MEANINGS: dict[type[Any], Meaning] = {}
+
+
+def _means(*kinds: type[Any]) -> Callable[[Meaning], Meaning]:
+    """Registers what operations do."""
+
+    def register(meaning: Meaning) -> Meaning:
+        _MEANINGS.update(dict.fromkeys(kinds, meaning))
+        return meaning
+
+    return register
+
+
+def _name(buffer: ir.Value) -> str:
+    name: str = buffer.owner.attributes["name"].value
+    return name
+
+
+def _box(offsets: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True))
+
+
+@_means(ops.BufferOp)
+def _buffer(run: _Run, op: Any) -> None:
+    name, shape = op.attributes["name"].value, tuple(op.results[0].type.shape)
+    if None in shape:
+        raise PlanError(f"buffer {name}: expects known dimensions, but got {op.results[0].type}")
+    inputs = run.inputs.get(name, ())
+    dtype = run.types.get(str(op.results[0].type.element_type), np.dtype(np.float32))
+    run.memory[name] = [
+        Contents(np.zeros(shape, dtype), np.zeros(shape, np.bool_)) for _ in range(run.world_size)
+    ]
+    # Inputs are there from the beginning, wherever in the plan they are named.
+    regions: list[list[tuple[slice, ...]]] = [[] for _ in range(run.world_size)]
+    for use in op.results[0].uses:
+        if isinstance(use.owner, ops.InputOp):
+            attributes = use.owner.attributes
+            regions[attributes["rank"].value].append(
+                _box(attributes["offsets"], attributes["sizes"])
+            )
+    for rank, boxes in enumerate(regions):
+        if boxes and len(inputs) != run.world_size:
+            raise SyncopateError(
+                f"inputs: {name}: expects one array for each of {run.world_size} ranks, but got {len(inputs)}"
+            )
+        contents = run.memory[name][rank]
+        for box, part in zip(boxes, place_input(inputs[rank], boxes) if boxes else (), strict=True):
+            sizes = contents.data[box].shape
+            if np.shape(part) != sizes:
+                raise SyncopateError(
+                    f"inputs: {name} of rank {rank}: expects shape {list(sizes)}, but got {list(np.shape(part))}"
+                )
+            contents.data[box] = part
+            contents.defined[box] = True
+
+
+@_means(ops.InputOp, ops.JoinOp, ops.KernelOp, ops.ScheduleOp)
+def _nothing(run: _Run, op: Any) -> None:
+    """Inputs are placed with their buffer; the others move nothing."""
+
+
+@_means(ops.PutOp, ops.GetOp)
+def _transfer(run: _Run, op: Any) -> None:
+    attributes, (src, dst, *_) = op.attributes, op.operands
+    sizes = attributes["sizes"]
+    source = run.contents(src, attributes["src_rank"].value)
+    target = run.contents(dst, attributes["dst_rank"].value)
+    target.copy(
+        _box(attributes["dst_offsets"], sizes), source, _box(attributes["src_offsets"], sizes)
+    )
+
+
+@_means(ops.AllGatherOp)
+def _all_gather(run: _Run, op: Any) -> None:
+    group, axis, buffer = op.attributes["group"], op.attributes["axis"].value, op.operands[0]
+    extent = buffer.type.shape[axis]
+    rows = -(-extent // len(group))
+    for index, owner in enumerate(group):
+        block = (slice(None),) * axis + (slice(index * rows, min((index + 1) * rows, extent)),)
+        for member in group:
+            if member != owner:
+                run.contents(buffer, member).copy(block, run.contents(buffer, owner), block)

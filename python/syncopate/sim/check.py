@@ -1,0 +1,102 @@
+"""Checks a plan by simulating it, with a probe kernel in the place of the one that it is for."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from syncopate.show.plan_file import schedule_plan
+from syncopate.sim.findings import Finding
+from syncopate.sim.probe import Probe, compare, make_probe
+from syncopate.sim.scheduler import Policy
+from syncopate.sim.simulate import simulate
+
+__all__ = ["Report", "check_plan"]
+
+_CALLS = 3
+"""What a call owes to the next one shows in the next, and buffers and flags are used again in all."""
+
+
+MOST_CTAS = 64
+"""Of all ranks; time and memory grow faster than their number."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a check did and found.
+
+    Attributes:
+        probe: The program that ran.
+        ctas: CTAs that the plan asks for.
+        policies: How each interleaving was scheduled.
+        calls: Calls of each.
+        findings: What is wrong, of the first interleaving in which something is.
+    """
+
+    probe: Probe
+    ctas: int
+    policies: tuple[Policy, ...]
+    calls: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def __str__(self) -> str:
+        counts = ", ".join(
+            f"{self.policies.count(policy)} {policy.value}"
+            for policy in Policy
+            if policy in self.policies
+        )
+        number = len(self.policies)
+        runs = f"{number} interleaving{'s' if number > 1 else ''}"
+        what = f"{runs} ({counts}) of {self.calls} calls on {self.probe.world_size} ranks"
+        if not self.ok:
+            return f"{what}; the last one:\n" + "\n".join(map(str, self.findings))
+        lines = [
+            f"{what}: no races or deadlocks, every tile of {math.prod(self.probe.tiles)} found what the plan brings "
+            "there, and the buffers hold it in the end"
+        ]
+        if self.probe.num_ctas != self.ctas:
+            lines.append(
+                f"tiles were distributed over {self.probe.num_ctas} CTAs instead of {self.ctas}"
+            )
+        for sampling in self.probe.samplings:
+            if math.prod(sampling.strides) > 1:
+                argument, step = sampling.access.argument, " x ".join(map(str, sampling.strides))
+                lines.append(
+                    f'of "{argument}", tiles read every ({step})th element of their footprint, and the last'
+                )
+        return "\n".join(lines)
+
+
+def check_plan(
+    text: str, options: str = "", *, file: str = "", seeds: int, calls: int = _CALLS
+) -> Report:
+    """Simulates a plan in some interleavings and compares what tiles find with what the plan means.
+
+    Args:
+        text: A module with one plan, whose kernel has footprints.
+        options: Of the pipeline.
+        file: Where the text comes from, for errors.
+        seeds: Interleavings; they take turns in being random, and in completing asynchronous operations late or early.
+        calls: Calls of each, back to back, with fresh data.
+
+    Raises:
+        PlanError: The module is malformed, a pass refuses it, or it has no kernel.
+        SyncopateError: An option is wrong.
+    """
+    schedule = schedule_plan(text, options, file=file)
+    probe = make_probe(text, options, schedule, most_ctas=max(2, MOST_CTAS // schedule.world_size))
+    policies: list[Policy] = []
+    findings: tuple[Finding, ...] = ()
+    for seed, policy in zip(range(seeds), itertools.cycle(Policy), strict=False):
+        policies.append(policy)
+        result = simulate(probe, calls=calls, seed=seed, scheduler=policy)
+        findings = (*result.verdict.findings, *compare(probe, result))
+        if findings:
+            break
+    return Report(probe, schedule.num_ctas, tuple(policies), calls, findings)

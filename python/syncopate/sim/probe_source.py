@@ -1,0 +1,189 @@
+"""The source of a probe kernel: a local Triton kernel that copies what its tiles' footprints cover.
+
+Elements are copied as integers of their size, so that their bits arrive whatever they mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from syncopate.plan.schedule import Access
+
+__all__ = ["Sampling", "write_source"]
+
+_PIECE = 8192
+"""Elements that a tile copies at a time, at most; Triton compiles one piece however many there are."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which elements of a footprint are copied.
+
+    Along a dimension these are the first one inside the buffer, every `strides`-th after it, and the last.
+
+    Attributes:
+        access: The footprint.
+        shape: Shape of its buffer.
+        strides: By dimension.
+    """
+
+    access: Access
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Elements of the buffer that the footprint covers at most, by dimension."""
+        return tuple(map(min, self.access.sizes, self.shape))
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Elements that are copied for a tile, by dimension."""
+        return tuple(
+            -(-(extent - 1) // stride) + 1
+            for extent, stride in zip(self.extents, self.strides, strict=True)
+        )
+
+
+class _Code:
+    """An integer expression in the kernel's source, so that an affine map can be applied to names.
+
+    Divisors are positive constants. Python and affine maps round quotients down, Triton towards zero.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def _binary(self, operator: str, other: _Code | int, *, swapped: bool = False) -> _Code:
+        operands = (f"{other}", self.text) if swapped else (self.text, f"{other}")
+        return _Code(f"({operands[0]} {operator} {operands[1]})")
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __add__(self, other: _Code | int) -> _Code:
+        return self._binary("+", other)
+
+    def __radd__(self, other: int) -> _Code:
+        return self._binary("+", other, swapped=True)
+
+    def __mul__(self, other: _Code | int) -> _Code:
+        return self._binary("*", other)
+
+    def __rmul__(self, other: int) -> _Code:
+        return self._binary("*", other, swapped=True)
+
+    def __neg__(self) -> _Code:
+        return _Code(f"(0 - {self.text})")
+
+    def __mod__(self, other: int) -> _Code:
+        return _Code(f"(({self.text} % {other} + {other}) % {other})")
+
+    def __floordiv__(self, other: int) -> _Code:
+        return _Code(f"(({self.text} - {self % other}) // {other})")
+
+
+def write_source(
+    name: str, inputs: int, tiles: Sequence[int], samplings: Sequence[tuple[int, Sampling]]
+) -> str:
+    """Writes a kernel that takes pointers `in0`, …, then for each sampling an output `out0`, …, and CTAS.
+
+    Output k is an array of shape [tiles, *counts]; what a tile's footprint does not cover is zero.
+
+    Args:
+        name: Name of the kernel.
+        inputs: Number of pointers that it reads.
+        tiles: Grid of tiles.
+        samplings: For each output, the pointer that it is read through, and what of it.
+    """
+    names = [f"c{dim}" for dim in range(len(tiles))]
+    position = "t"
+    lines = []
+    for dim in reversed(range(len(tiles))):
+        whole = position if dim == 0 else f"{position} % {tiles[dim]}"
+        lines.append(f"{names[dim]} = {whole}")
+        position = f"({position} // {tiles[dim]})"
+    lines.append(f"{', '.join(names)}, i = sy.tile(t, {', '.join(names)})")
+    lines += [f"{coordinate} = {coordinate}.to(tl.int64)" for coordinate in names]
+    tile = names[0]
+    for coordinate, size in zip(names[1:], tiles[1:], strict=True):
+        tile = f"({tile} * {size} + {coordinate})"
+    lines.append(f"tile = {tile}")
+    for number, (source, sampling) in enumerate(samplings):
+        lines += _copy(f"in{source}", f"out{number}", sampling, names)
+    outputs = [f"out{number}" for number in range(len(samplings))]
+    parameters = [*(f"in{number}" for number in range(inputs)), *outputs, "CTAS: tl.constexpr"]
+    return "\n".join(
+        [
+            '"""Copies what the footprints of a plan cover, generated."""',
+            "",
+            "import triton",
+            "import triton.language as tl",
+            "",
+            "import syncopate.language as sy",
+            "",
+            "",
+            "@triton.jit",
+            f"def {name}({', '.join(parameters)}):",
+            f"    for t in tl.range(tl.program_id(0), {math.prod(tiles)}, CTAS):",
+            *(f"        {line}" for line in lines),
+            "",
+        ]
+    )
+
+
+def _copy(source: str, target: str, sampling: Sampling, names: Sequence[str]) -> list[str]:
+    """Lines that copy one footprint of a tile, in pieces of rows and columns."""
+    shape, counts = sampling.shape, sampling.counts
+    last = len(shape) - 1
+    lines = []
+    for dim, begin in enumerate(sampling.access.offsets([_Code(name) for name in names])):
+        end = begin + sampling.access.sizes[dim]
+        # An offset without coordinates is a number, which Triton's functions do not take for a tensor.
+        lines.append(f"begin{dim} = tl.maximum({begin} + tile * 0, 0)")
+        lines.append(f"end{dim} = tl.minimum({end} + tile * 0, {shape[dim]})")
+    rows, columns = math.prod(counts[:-1]), counts[-1]
+    width = min(_power(columns), 1024)
+    height = min(_power(rows), max(1, _PIECE // width))
+    across = -(-columns // width)
+    body = [
+        f"row = piece // {across} * {height} + tl.arange(0, {height})",
+        f"column = piece % {across} * {width} + tl.arange(0, {width})",
+        f"kept = (row < {rows})[:, None] & (column < {columns})[None, :]",
+        "rest = row",
+    ]
+    address, inside = "column_at", "column_in"
+    body += _positions("column", last, "column", sampling.strides[last])
+    step = shape[last]
+    for dim in reversed(range(last)):
+        body += _positions(f"row{dim}", dim, f"(rest % {counts[dim]})", sampling.strides[dim])
+        body.append(f"rest = rest // {counts[dim]}")
+        body.append(f"row{dim}_at = row{dim}_at * {step}")
+        step *= shape[dim]
+    row_at = " + ".join(f"row{dim}_at" for dim in range(last)) or "row.to(tl.int64) * 0"
+    row_in = " & ".join(f"row{dim}_in" for dim in range(last)) or "(row == row)"
+    body += [
+        f"address = ({row_at})[:, None] + {address}[None, :]",
+        f"inside = ({row_in})[:, None] & {inside}[None, :]",
+        f"data = tl.load({source} + address, mask=kept & inside, other=0)",
+        f"place = (tile * {rows} + row)[:, None] * {columns} + column[None, :]",
+        f"tl.store({target} + place, data, mask=kept)",
+    ]
+    down = -(-rows // height)
+    return [*lines, f"for piece in range({down * across}):", *(f"    {line}" for line in body)]
+
+
+def _positions(name: str, dim: int, index: str, stride: int) -> list[str]:
+    """Lines that say where along a dimension the elements with an index are, and whether they are inside."""
+    return [
+        f"{name}_raw = begin{dim} + {index} * {stride}",
+        f"{name}_in = ({name}_raw < end{dim} + {stride - 1}) & (begin{dim} < end{dim})",
+        f"{name}_at = tl.minimum({name}_raw, end{dim} - 1)",
+    ]
+
+
+def _power(number: int) -> int:
+    """The smallest power of two that is not smaller."""
+    return 1 << (number - 1).bit_length()
