@@ -8,6 +8,7 @@
 #include "dialect/Chunk.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace syncopate::chunk;
@@ -34,6 +35,21 @@ StrategyAttr PlanOp::getStrategyOrDefault() {
 
 SmallVector<BufferOp> PlanOp::getBuffers() {
   return llvm::to_vector(getBody().getOps<BufferOp>());
+}
+
+//===----------------------------------------------------------------------===//
+// AllGatherOp
+//===----------------------------------------------------------------------===//
+
+std::pair<SmallVector<int64_t, 4>, SmallVector<int64_t, 4>>
+AllGatherOp::getBlock(int64_t member) {
+  ArrayRef<int64_t> shape = getBuffer().getType().getShape();
+  int64_t extent = shape[getAxis()];
+  int64_t rows = llvm::divideCeilSigned(extent, getGroup().size());
+  SmallVector<int64_t, 4> offsets(shape.size(), 0), sizes(shape);
+  offsets[getAxis()] = std::min(member * rows, extent);
+  sizes[getAxis()] = std::min(rows, extent - offsets[getAxis()]);
+  return {offsets, sizes};
 }
 
 //===----------------------------------------------------------------------===//

@@ -186,7 +186,12 @@ def Chunk_GetOp : Chunk_TransferOp<"get"> {
   }];
 }
 
-def Chunk_AllGatherOp : Chunk_PlanBodyOp<"all_gather"> {
+/// A collective, of a plan or of what a plan claims to be.
+class Chunk_CollectiveOp<string opMnemonic, list<Trait> traits = []>
+    : Chunk_Op<opMnemonic,
+               !listconcat([ParentOneOf<["PlanOp", "ClaimOp"]>], traits)>;
+
+def Chunk_AllGatherOp : Chunk_CollectiveOp<"all_gather"> {
   let summary = "gather the members' blocks of a buffer at all members";
   let description = [{
     The buffer is cut along `axis` into as many blocks as the group has
@@ -213,6 +218,41 @@ def Chunk_AllGatherOp : Chunk_PlanBodyOp<"all_gather"> {
     (`by` `` $algorithm^)? attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Offsets and sizes of the block of member `member`; the size along the
+    /// axis is zero if it is empty.
+    std::pair<::llvm::SmallVector<int64_t, 4>, ::llvm::SmallVector<int64_t, 4>>
+    getBlock(int64_t member);
+  }];
+}
+
+def Chunk_ClaimOp : Chunk_PlanBodyOp<"claim", [
+    NoRegionArguments, NoTerminator, SingleBlock]> {
+  let summary = "what transfers amount to";
+  let description = [{
+    Says that once the transfers in `after`, and all that they come after, are
+    complete, the collective in the body has been carried out. It is executed by
+    nobody; `chunk-check-claims` proves it. `chunk-decompose-collectives` leaves
+    one behind for every collective, and a plan that was written out by hand or
+    brought from elsewhere says with it what it is.
+
+    Constraints:
+    * (claim_c1) the body holds one collective, whose token nobody uses.
+
+    Example:
+
+    ```mlir
+    chunk.claim after(%t0, %t1) {
+      %t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<4x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Chunk_TokenType>:$dependencies);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`after` `(` $dependencies^ `)`)? attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
 }
 
 def Chunk_JoinOp : Chunk_PlanBodyOp<"join", [Pure]> {

@@ -176,7 +176,8 @@ LogicalResult PlanOp::verifyRegions() {
                           Twine(schedule.getRank()),
                       it->second, "the other schedule");
       unbound.push_back(schedule);
-    } else if (!isa<InputOp, TransferOpInterface, AllGatherOp, JoinOp>(op)) {
+    } else if (!isa<InputOp, TransferOpInterface, AllGatherOp, ClaimOp, JoinOp>(
+                   op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
@@ -217,6 +218,16 @@ LogicalResult AllGatherOp::verify() {
   if (!type.hasStaticShape()) // all_gather_c3
     return emitOpError() << "expects a buffer of static shape, but got "
                          << type;
+  return success();
+}
+
+/// Runs after the verifier of the collective.
+LogicalResult ClaimOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (!llvm::hasSingleElement(block) || !isa<AllGatherOp>(block.front()))
+    return emitOpError("expects one collective in its body"); // claim_c1
+  if (!block.front().use_empty())
+    return emitOpError("expects the token of its collective not to be used");
   return success();
 }
 

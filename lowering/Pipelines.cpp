@@ -42,6 +42,7 @@ void buildPlanPipeline(OpPassManager &manager,
   transfers.addPass(createDecomposeCollectivesPass({options.algorithm}));
   transfers.addPass(createSplitTransfersPass({options.splits}));
   transfers.addPass(createCheckPlanPass());
+  transfers.addPass(createCheckClaimsPass());
   transfers.addPass(createAssignRealizationPass({options.realization}));
   manager.addPass(createInferTileFootprintsPass());
   OpPassManager &tables = manager.nest<PlanOp>();

@@ -8,7 +8,6 @@
 #include "passes/Passes.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -39,15 +38,10 @@ private:
   Value move(int64_t block, int64_t from, int64_t to, bool pull,
              ValueRange after) {
     ArrayRef<int64_t> group = op.getGroup();
-    ArrayRef<int64_t> shape = op.getBuffer().getType().getShape();
-    int64_t extent = shape[op.getAxis()];
-    int64_t rows = llvm::divideCeilSigned(extent, group.size());
-    SmallVector<int64_t> offsets(shape.size(), 0), sizes(shape);
-    offsets[op.getAxis()] = std::min(block * rows, extent);
-    sizes[op.getAxis()] = std::min(rows, extent - offsets[op.getAxis()]);
-    if (sizes[op.getAxis()] <= 0)
+    auto [offsets, sizes] = op.getBlock(block);
+    if (sizes[op.getAxis()] == 0)
       return {};
-    auto create = [&](auto kind) -> Value {
+    auto create = [&, &offsets = offsets, &sizes = sizes](auto kind) -> Value {
       return decltype(kind)::create(builder, op.getLoc(), op.getBuffer(),
                                     offsets, op.getBuffer(), offsets, sizes,
                                     group[from], group[to], after,
@@ -124,7 +118,9 @@ struct DecomposeCollectives
       OpBuilder builder(op);
       Value token = JoinOp::create(builder, op.getLoc(), tokens);
       op.getToken().replaceAllUsesWith(token);
-      op.erase();
+      auto claim = ClaimOp::create(builder, op.getLoc(), token);
+      Block &body = claim.getBody().emplaceBlock();
+      op->moveBefore(&body, body.end());
     }
   }
 };

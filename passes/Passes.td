@@ -30,8 +30,8 @@ def DecomposeCollectivesPass
     * `ring_push`, `ring_pull`: blocks travel around the ring in
       (members - 1) steps, each after the one that brought it.
 
-    Ensures: no collective is left; users of its token come after all of its
-    transfers.
+    Ensures: no collective is left but in a `chunk.claim` behind its transfers;
+    users of its token come after all of them.
     Example: test/passes/decompose-collectives.mlir.
   }];
   let options = [
@@ -87,6 +87,21 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
 
     Requires: no collective. Errors name both transfers.
     Example: test/passes/check-plan-invalid.mlir.
+  }];
+}
+
+def CheckClaimsPass : Pass<"chunk-check-claims", "::syncopate::chunk::PlanOp"> {
+  let summary = "Check that transfers amount to the collectives they claim to be";
+  let description = [{
+    A pure check. The transfers are carried out on names instead of bytes: of
+    every element of every rank it is known whose input it is. At each
+    `chunk.claim` the ranks of the collective have to hold what it says, brought
+    by transfers that the claim comes after.
+
+    Requires: no collective outside of a claim; `chunk-check-plan` has passed,
+    so that the order of the plan stands for every other. Errors name the rank,
+    the block, what is there instead, and the transfer that brought it.
+    Example: test/passes/check-claims-invalid.mlir.
   }];
 }
 

@@ -479,3 +479,29 @@ chunk.plan @p mesh [2] {
   // expected-error @+1 {{expects at least one token}}
   %t = chunk.join
 }
+
+// -----
+chunk.plan @claim_c1 mesh [2] {
+  // expected-error @+1 {{expects one collective in its body}}
+  chunk.claim {
+  }
+}
+
+// -----
+chunk.plan @claim_c1_other mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<4xf32>
+  // expected-error @+1 {{expects one collective in its body}}
+  chunk.claim {
+    %t0 = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<4xf32>
+    %t1 = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<4xf32>
+  }
+}
+
+// -----
+chunk.plan @claim_c1_after mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<4xf32>
+  chunk.claim {
+    // expected-error @+1 {{expects parent op 'chunk.plan'}}
+    chunk.input %a[0] sizes [4] on 0 : !chunk.buffer<4xf32>
+  }
+}

@@ -18,6 +18,15 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, 
   %t2 = chunk.join %t0, %t1
   // CHECK: %[[T3:.+]] = chunk.all_gather %[[B]] axis 1 group [3, 1] after(%[[T2]]) by direct_pull : <8x4xf8E4M3FN>
   %t3 = chunk.all_gather %b axis 1 group [3, 1] after(%t2) by direct_pull : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.claim after(%[[T3]]) {
+  chunk.claim after(%t3) {
+    // CHECK-NEXT: chunk.all_gather %[[B]] axis 0 group [0, 1] after(%[[T0]]) : <8x4xf8E4M3FN>
+    %t4 = chunk.all_gather %b axis 0 group [0, 1] after(%t0) : !chunk.buffer<8x4xf8E4M3FN>
+  }
+  // CHECK: chunk.claim {
+  chunk.claim {
+    %t4 = chunk.all_gather %b axis 0 group [0, 1] : !chunk.buffer<8x4xf8E4M3FN>
+  }
   // CHECK: chunk.kernel @gemm tiles [4, 2] ctas 8 args(%[[A]] as "x", %[[B]] as "y") after(%[[T3]]) : !chunk.buffer<8x?xbf16>, !chunk.buffer<8x4xf8E4M3FN> {
   chunk.kernel @gemm tiles [4, 2] ctas 8 args(%a as "x", %b as "y") after(%t3) : !chunk.buffer<8x?xbf16>, !chunk.buffer<8x4xf8E4M3FN> {
     // CHECK: chunk.footprint read "x" at #{{.+}} sizes [2, 64]

@@ -23,6 +23,9 @@ chunk.plan @ragged mesh [4] {
 // PUSH-DAG: %[[T4:.+]] = chunk.put %0[3, 0] to %0[3, 0] sizes [3, 4] from 1 to 3
 // PUSH-DAG: %[[T5:.+]] = chunk.put %0[6, 0] to %0[6, 0] sizes [1, 4] from 0 to 1
 // PUSH: %[[ALL:.+]] = chunk.join %[[T0]], %[[T1]], %[[T2]], %[[T3]], %[[T4]], %[[T5]]
+// PUSH-NEXT: chunk.claim after(%[[ALL]]) {
+// PUSH-NEXT: chunk.all_gather %0 axis 0 group [3, 1, 0]
+// PUSH-NEXT: }
 // PUSH-NEXT: chunk.kernel @k tiles [1] ctas 1 args() after(%[[ALL]])
 
 // PULL-DAG: chunk.get %0[3, 0] to %0[3, 0] sizes [3, 4] from 1 to 3

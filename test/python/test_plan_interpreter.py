@@ -83,8 +83,8 @@ CHOICES = strategies.fixed_dictionaries(
 def test_the_pipeline_has_the_passes_that_are_looked_at():
     names = [re.sub(r"chunk\.plan\(|\)", "", name) for name in plan_passes()]
     assert names[0] == "chunk-decompose-collectives"
-    assert names[-1] == "chunk-build-tables"
-    assert len(names) == 10
+    assert names[-1] == "chunk-check-tables"
+    assert len(names) == 12
     for optional in (
         "chunk-split-transfers",
         "chunk-assign-realization",

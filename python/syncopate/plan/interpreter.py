@@ -183,7 +183,7 @@ def _buffer(run: _Run, op: Any) -> None:
             contents.defined[box] = True
 
 
-@_means(ops.InputOp, ops.JoinOp, ops.KernelOp, ops.ScheduleOp)
+@_means(ops.InputOp, ops.JoinOp, ops.ClaimOp, ops.KernelOp, ops.ScheduleOp)
 def _nothing(run: _Run, op: Any) -> None:
     """Inputs are placed with their buffer; the others move nothing."""
 

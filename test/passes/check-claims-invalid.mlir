@@ -1,0 +1,89 @@
+// RUN: syncopate-opt %s --chunk-check-claims -split-input-file -verify-diagnostics
+
+!buf = !chunk.buffer<4x2xf32>
+// Written out by hand, by way of another buffer of a rank outside the group.
+chunk.plan @sound mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  %x = chunk.buffer "x" : !buf
+  chunk.input %a[0, 0] sizes [2, 2] on 0 : !buf
+  chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
+  %t0 = chunk.put %a[0, 0] to %x[2, 0] sizes [2, 2] from 0 to 2 : !buf to !buf
+  %t1 = chunk.put %x[2, 0] to %a[0, 0] sizes [1, 2] from 2 to 1 after(%t0) : !buf to !buf
+  %t2 = chunk.put %x[3, 0] to %a[1, 0] sizes [1, 2] from 2 to 1 after(%t0) : !buf to !buf
+  %t3 = chunk.get %a[2, 0] to %a[2, 0] sizes [2, 2] from 1 to 0 : !buf to !buf
+  chunk.claim after(%t1, %t2, %t3) {
+    %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<4x2xf32>
+chunk.plan @other_block mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [2, 2] on 0 : !buf
+  chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [1, 2] from 0 to 1 : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t1 = chunk.put %a[0, 0] to %a[1, 0] sizes [1, 2] from 0 to 1 : !buf to !buf
+  %t2 = chunk.put %a[2, 0] to %a[2, 0] sizes [2, 2] from 1 to 0 : !buf to !buf
+  // expected-error @+1 {{expects rank 1 to hold block 0 of rank 0, but at offsets [1, 0] sizes [1, 2] it holds what rank 0 had in "a" at offsets [0, 0]}}
+  chunk.claim after(%t0, %t1, %t2) {
+    %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<4x2xf32>
+chunk.plan @other_rank mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [2, 2] on 0 : !buf
+  chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
+  chunk.input %a[0, 0] sizes [4, 2] on 2 : !buf
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [2, 2] from 0 to 1 : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t1 = chunk.put %a[2, 0] to %a[2, 0] sizes [2, 2] from 2 to 0 : !buf to !buf
+  // expected-error @+1 {{expects rank 0 to hold block 1 of rank 1, but at offsets [2, 0] sizes [2, 2] it holds what rank 2 had in "a" at offsets [2, 0]}}
+  chunk.claim after(%t0, %t1) {
+    %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<4x2xf32>
+chunk.plan @too_early mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [2, 2] on 0 : !buf
+  chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [2, 2] from 0 to 1 : !buf to !buf
+  %t1 = chunk.put %a[2, 0] to %a[2, 0] sizes [2, 2] from 1 to 0 : !buf to !buf
+  // expected-error @+1 {{expects rank 1 to hold block 0 of rank 0, but at offsets [0, 0] sizes [2, 2] it holds what a transfer brings that the claim does not come after}}
+  chunk.claim after(%t1) {
+    %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<4x2xf32>
+chunk.plan @too_little mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [2, 2] on 0 : !buf
+  chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [1, 2] from 0 to 1 : !buf to !buf
+  // expected-error @+1 {{expects rank 1 to hold block 0 of rank 0, but at offsets [1, 0] sizes [1, 2] it holds nothing}}
+  chunk.claim after(%t0) {
+    %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<4x2xf32>
+chunk.plan @no_input mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0, 0] sizes [1, 2] on 0 : !buf
+  chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
+  // expected-error @+1 {{expects rank 0 to hold block 0 of rank 0, but at offsets [1, 0] sizes [1, 2] it holds nothing}}
+  chunk.claim {
+    %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
