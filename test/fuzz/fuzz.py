@@ -1,0 +1,65 @@
+"""Feeds mutated valid inputs to the parser, the passes and the loaders, and looks for what goes wrong.
+
+Usage: fuzz.py [--cases N] [--kinds KIND,...] [--first SEED] [--show KIND:SEED]
+
+A case is named by its kind and seed, and is the same every time. Nothing may crash, hang, take more than its memory,
+raise anything but the project's own errors, or be accepted wrongly. Exits with 1 if something did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fuzz_cases
+import fuzz_corpus
+from fuzz_workers import Report, run_cases
+
+SHARES = {"module": 45, "grammar": 30, "pipeline": 15, "stage": 1}
+
+
+def _run(kind: str, seed: int) -> str:
+    return fuzz_cases.run_case(kind, seed).value
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--cases", type=int, default=200_000, help="how many in all (default: %(default)s)")
+    parser.add_argument("--kinds", default=",".join(fuzz_cases.KINDS), help="which (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="first seed (default: %(default)s)")
+    parser.add_argument("--show", metavar="KIND:SEED", help="print the input of one case and run it here")
+    arguments = parser.parse_args()
+    if arguments.show:
+        kind, seed = arguments.show.split(":")
+        made = fuzz_cases.make_input(kind, int(seed))
+        print(made, flush=True)
+        print(fuzz_cases.run_case(kind, int(seed)), flush=True)
+        return 0
+    os.nice(10)
+    kinds = arguments.kinds.split(",")
+    fuzz_corpus.modules()
+    if set(kinds) & {"stage", "translate"}:
+        fuzz_corpus.programs()
+    report = Report()
+    for kind in kinds:
+        cases = arguments.cases * SHARES[kind] // sum(SHARES[each] for each in kinds)
+        begin, known = time.monotonic(), len(report.wrong)
+        run_cases(kind, range(arguments.first, arguments.first + cases), _run, report)
+        seconds = time.monotonic() - begin
+        print(f"{kind}: {cases} cases in {seconds:.0f} s, {cases / seconds:.0f}/s", flush=True)
+        for wrong in report.wrong[known:]:
+            print(f"  {wrong.kind}:{wrong.seed}: {wrong.what}", flush=True)
+    for name, count in sorted(report.counts.items()):
+        print(f"{count:8} {name}")
+    print(f"slowest: seed {report.slowest_seed}, {report.slowest:.1f} s; {len(report.wrong)} wrong")
+    return 1 if report.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
