@@ -1,6 +1,6 @@
 """Feeds mutated valid inputs to the parser, the passes and the loaders, and looks for what goes wrong.
 
-Usage: fuzz.py [--cases N] [--kinds KIND,...] [--first SEED] [--show KIND:SEED]
+Usage: fuzz.py [--cases N] [--kinds KIND,...] [--first SEED] [--show KIND:SEED] [--reduce KIND:SEED]
 
 A case is named by its kind and seed, and is the same every time. Nothing may crash, hang, take more than its memory,
 raise anything but the project's own errors, or be accepted wrongly. Exits with 1 if something did.
@@ -18,9 +18,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import fuzz_cases
 import fuzz_corpus
+from fuzz_reduce import reduce_text
 from fuzz_workers import Report, run_cases
 
-SHARES = {"module": 45, "grammar": 30, "pipeline": 15, "stage": 1}
+SHARES = {
+    "module": 70,
+    "grammar": 40,
+    "pipeline": 20,
+    "stage": 5,
+    "fused": 5,
+    "plan_file": 20,
+    "command": 10,
+    "cache": 10,
+    "api": 20,
+}
 
 
 def _run(kind: str, seed: int) -> str:
@@ -34,7 +45,17 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(fuzz_cases.KINDS), help="which (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="first seed (default: %(default)s)")
     parser.add_argument("--show", metavar="KIND:SEED", help="print the input of one case and run it here")
+    parser.add_argument("--reduce", metavar="KIND:SEED", help="print the smallest input that goes wrong alike")
     arguments = parser.parse_args()
+    if arguments.reduce:
+        kind, number = arguments.reduce.split(":")
+        made = fuzz_cases.make_input(kind, int(number))
+
+        def run(seed: int, text: str) -> str:
+            return fuzz_cases.run_case(kind, seed, text).value
+
+        print(reduce_text(kind, int(number), run, made))
+        return 0
     if arguments.show:
         kind, seed = arguments.show.split(":")
         made = fuzz_cases.make_input(kind, int(seed))
@@ -44,20 +65,20 @@ def main() -> int:
     os.nice(10)
     kinds = arguments.kinds.split(",")
     fuzz_corpus.modules()
-    if set(kinds) & {"stage", "translate"}:
+    if set(kinds) & {"stage", "fused"}:
         fuzz_corpus.programs()
     report = Report()
     for kind in kinds:
         cases = arguments.cases * SHARES[kind] // sum(SHARES[each] for each in kinds)
         begin, known = time.monotonic(), len(report.wrong)
-        run_cases(kind, range(arguments.first, arguments.first + cases), _run, report)
+        run_cases(kind, range(arguments.first, arguments.first + cases), _run, report, fuzz_cases.make_input)
         seconds = time.monotonic() - begin
         print(f"{kind}: {cases} cases in {seconds:.0f} s, {cases / seconds:.0f}/s", flush=True)
         for wrong in report.wrong[known:]:
             print(f"  {wrong.kind}:{wrong.seed}: {wrong.what}", flush=True)
     for name, count in sorted(report.counts.items()):
         print(f"{count:8} {name}")
-    print(f"slowest: seed {report.slowest_seed}, {report.slowest:.1f} s; {len(report.wrong)} wrong")
+    print(f"slowest: {report.slowest_case}, {report.slowest:.1f} s; {len(report.wrong)} wrong")
     return 1 if report.wrong else 0
 
 

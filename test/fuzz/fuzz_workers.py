@@ -6,6 +6,7 @@ import collections
 import json
 import mmap
 import os
+import re
 import resource
 import select
 import signal
@@ -15,12 +16,30 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Report", "Wrong", "run_cases"]
+__all__ = ["Report", "Wrong", "mark", "run_cases"]
 
 SECONDS = 10.0
 BYTES = 2 << 30
 BATCH = 1000
-_SLOT = struct.Struct("qd")
+_SLOT = struct.Struct("qd8s")
+"""The case at hand, when it began, and what it is doing."""
+_slot = mmap.mmap(-1, _SLOT.size)
+
+KNOWN = {
+    # `"x.y"() {a = array<index: 1>} : () -> ()`: a dense array of what has no width.
+    "array of index": ("parse", re.compile(r"array<(?!i\d|f\d|bf16)"), ""),
+    # `"x.y"(%0#2147483648) : (i32) -> ()`: as many forward references are made.
+    "number of a result": ("parse", re.compile(r"%\w+#\d{8,}"), ""),
+    # An operation used before a region that is isolated from above defines it, and a syntax error behind.
+    "use of an erased value": ("parse", re.compile(""), "operation destroyed but still has uses"),
+}
+"""Crashes of MLIR itself, reported for mlir-opt as well: what was being done, the input, the last message."""
+
+
+def mark(phase: str) -> None:
+    """Notes what a case is doing, for when it ends the process."""
+    seed, begin, _ = _SLOT.unpack(_slot[:])
+    _slot[:] = _SLOT.pack(seed, begin, phase.encode()[:8])
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,7 @@ class Report:
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     wrong: list[Wrong] = field(default_factory=list)
     slowest: float = 0.0
-    slowest_seed: int = 0
+    slowest_case: str = ""
 
 
 def _mapped_bytes() -> int:
@@ -47,17 +66,16 @@ def _mapped_bytes() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
-def _work(kind: str, seeds: range, run: Callable[[str, int], str], out: int, slot: mmap.mmap) -> None:
+def _work(kind: str, seeds: range, run: Callable[[str, int], str], out: int, errors: int) -> None:
     """The child: runs cases and writes one line for each."""
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    os.dup2(silent, 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(errors, 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limit = _mapped_bytes() + BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for seed in seeds:
         begin = time.monotonic()
-        slot[:] = _SLOT.pack(seed, begin)
+        _slot[:] = _SLOT.pack(seed, begin, b"")
         try:
             line = ["ok", run(kind, seed)]
         except BaseException as error:
@@ -68,7 +86,7 @@ def _work(kind: str, seeds: range, run: Callable[[str, int], str], out: int, slo
         os.write(out, json.dumps([seed, *line]).encode() + b"\n")
 
 
-def _lines(source: int, slot: mmap.mmap, child: int) -> Iterator[list[object]]:
+def _lines(source: int, child: int) -> Iterator[list[object]]:
     """What the child writes; kills it when a case takes too long."""
     rest = b""
     while True:
@@ -80,42 +98,74 @@ def _lines(source: int, slot: mmap.mmap, child: int) -> Iterator[list[object]]:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 yield json.loads(line)
-        elif time.monotonic() - _SLOT.unpack(slot[:])[1] > SECONDS:
+        elif time.monotonic() - _SLOT.unpack(_slot[:])[1] > SECONDS:
             os.kill(child, signal.SIGKILL)
 
 
-def run_cases(kind: str, seeds: range, run: Callable[[str, int], str], report: Report) -> None:
-    """Runs cases of one kind, in a new process after each crash and each `BATCH` cases."""
-    slot = mmap.mmap(-1, _SLOT.size)
+def _end_of(errors: int) -> str:
+    """The last message that the native code printed."""
+    os.lseek(errors, 0, os.SEEK_SET)
+    lines = os.read(errors, 1 << 16).decode(errors="replace").splitlines()
+    told = [line for line in lines if "ERROR" in line or "terminate" in line or "error:" in line]
+    return told[-1][:300] if told else ""
+
+
+def run_cases(
+    kind: str,
+    seeds: range,
+    run: Callable[[str, int], str],
+    report: Report,
+    find_input: Callable[[str, int], object] = lambda _kind, _seed: "",
+) -> None:
+    """Runs cases of one kind, in a new process after each crash and each `BATCH` cases.
+
+    Args:
+        kind: Their kind.
+        seeds: Their seeds.
+        run: Runs one case and returns its outcome.
+        report: Where to note what happens.
+        find_input: Gives the input of a case, to know crashes of MLIR itself by.
+    """
     next_seed = seeds.start
+    errors = os.memfd_create("errors")
     while next_seed < seeds.stop:
         batch = range(next_seed, min(next_seed + BATCH, seeds.stop))
         source, out = os.pipe()
-        slot[:] = _SLOT.pack(next_seed, time.monotonic())
+        os.ftruncate(errors, 0)
+        _slot[:] = _SLOT.pack(next_seed, time.monotonic(), b"")
         child = os.fork()
         if child == 0:
             os.close(source)
             try:
-                _work(kind, batch, run, out, slot)
+                _work(kind, batch, run, out, errors)
             finally:
                 os._exit(0)
         os.close(out)
-        for seed, verdict, what, seconds in _lines(source, slot, child):
+        for seed, verdict, what, seconds in _lines(source, child):
             next_seed = int(seed) + 1
-            if verdict == "ok":
-                report.counts[f"{kind}: {what}"] += 1
-            else:
-                report.counts[f"{kind}: wrong"] += 1
+            report.counts[f"{kind}: {what if verdict == 'ok' else 'wrong'}"] += 1
+            if verdict != "ok":
                 report.wrong.append(Wrong(kind, int(seed), str(what)))
             if seconds > report.slowest:
-                report.slowest, report.slowest_seed = seconds, int(seed)
+                report.slowest, report.slowest_case = seconds, f"{kind}:{seed}"
         os.close(source)
         _, status = os.waitpid(child, 0)
         if next_seed < batch.stop:
-            seed, begin = _SLOT.unpack(slot[:])
+            seed, begin, phase = _SLOT.unpack(_slot[:])
             name = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {status}"
             late = time.monotonic() - begin > SECONDS
-            what = f"takes more than {SECONDS:.0f} s" if late else f"ends the process: {name}"
-            report.counts[f"{kind}: wrong"] += 1
-            report.wrong.append(Wrong(kind, seed, what))
+            message = _end_of(errors)
+            what = f"takes more than {SECONDS:.0f} s" if late else f"ends the process: {name} {message}"
+            known = "" if late else _find_known(phase.strip(b"\0").decode(), str(find_input(kind, seed)), message)
+            report.counts[f"{kind}: {'MLIR, ' + known if known else 'wrong'}"] += 1
+            if not known:
+                report.wrong.append(Wrong(kind, seed, what))
             next_seed = seed + 1
+    os.close(errors)
+
+
+def _find_known(phase: str, text: str, message: str) -> str:
+    for name, (when, pattern, told) in KNOWN.items():
+        if phase == when and pattern.search(text) and told in message:
+            return name
+    return ""
