@@ -174,6 +174,8 @@ def _schedule(arguments: argparse.Namespace) -> Schedule:
         raise SyncopateError(f"file: cannot read {arguments.file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SyncopateError(f"file: {arguments.file} is no text; expects {_PLAN}") from None
+    except ValueError as error:
+        raise SyncopateError(f"file: cannot read {str(arguments.file)!r}: {error}") from None
     return schedule_plan(text, arguments.options, file=str(arguments.file))
 
 
@@ -193,6 +195,8 @@ def _draw(arguments: argparse.Namespace) -> int:
         arguments.out.write_text(draw_schedule(schedule, title=title), encoding="utf-8")
     except OSError as error:
         raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
+    except ValueError as error:
+        raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
     print(arguments.out)
     return 0
 

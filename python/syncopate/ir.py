@@ -32,6 +32,12 @@ def translate_errors(what: str = "") -> Iterator[None]:
     """
     try:
         yield
+    except RuntimeError as error:
+        # The bindings cannot show a message that quotes bytes which are no text.
+        if "conversion error" not in str(error):
+            raise
+        text = "expects strings in UTF-8, but the error quotes one that is none"
+        raise PlanError(f"{what}: {text}" if what else text) from None
     except ir.MLIRError as error:
         lines: list[str] = []
         for diagnostic in error.error_diagnostics:
@@ -63,6 +69,11 @@ def parse(text: str, context: ir.Context) -> ir.Module:
     Raises:
         PlanError: It is malformed, or breaks a rule of the dialect.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise PlanError(f"-:{line}: expects text, but got {text[error.start]!r}") from None
     with context, translate_errors():
         return ir.Module.parse(text)
 

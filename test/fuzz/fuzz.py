@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fuzz_cases
 import fuzz_corpus
 from fuzz_reduce import reduce_text
-from fuzz_workers import Report, run_cases
+from fuzz_workers import Report, Wrong, run_cases
 
 SHARES = {
     "module": 70,
@@ -74,8 +75,12 @@ def main() -> int:
         run_cases(kind, range(arguments.first, arguments.first + cases), _run, report, fuzz_cases.make_input)
         seconds = time.monotonic() - begin
         print(f"{kind}: {cases} cases in {seconds:.0f} s, {cases / seconds:.0f}/s", flush=True)
+        alike: dict[str, list[Wrong]] = {}
         for wrong in report.wrong[known:]:
-            print(f"  {wrong.kind}:{wrong.seed}: {wrong.what}", flush=True)
+            alike.setdefault(re.sub(r"\d+|'.*", "", wrong.what)[:90], []).append(wrong)
+        for cases_alike in alike.values():
+            names = " ".join(f"{wrong.kind}:{wrong.seed}" for wrong in cases_alike[:6])
+            print(f"  {len(cases_alike)} × {cases_alike[0].what[:400]}\n      {names}", flush=True)
     for name, count in sorted(report.counts.items()):
         print(f"{count:8} {name}")
     print(f"slowest: {report.slowest_case}, {report.slowest:.1f} s; {len(report.wrong)} wrong")

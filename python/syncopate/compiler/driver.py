@@ -81,14 +81,15 @@ def compile(
     strategy = Strategy() if strategy is None else strategy
     ctas = target.num_sms if ctas is None else ctas
     gpu = GPUTarget("cuda", target.capability, 32)
-    check_types(kernel, plan, bind, strategy)
+    options = {} if options is None else options
+    check_types(kernel, plan, bind, strategy, footprints, options)
     check_numbers(tiles, ctas, timeout)
-    check_options(options or {}, gpu)
+    check_options(options, gpu)
     binding = bind_parameters(kernel, bind)
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding)
-    spec = _make_spec(kernel, name, binding, companion, gpu, options or {})
+    spec = _make_spec(kernel, name, binding, companion, gpu, options)
     captured = capture(kernel, spec)
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from syncopate.ir import new_context
+from syncopate.errors import PlanError
+from syncopate.ir import new_context, parse
 from syncopate.mlir import ir
 from syncopate.sim import runtime_library
 from syncopate.sim.findings import SimulationError
@@ -20,6 +21,15 @@ from syncopate.sim.values import Element, element, parse_shaped
 
 __all__ = ["Kernel", "Translator", "translate"]
 
+# What emitters run into where an operation is not as Triton writes it.
+_UNKNOWN_FORM = (
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
 _LOCATION = re.compile(r'"([^"]+)":(\d+)')
 
 
@@ -76,8 +86,10 @@ def translate(text: str) -> Kernel:
     """
     context = new_context()
     context.allow_unregistered_dialects = True
-    with context:
-        module = ir.Module.parse(text)
+    try:
+        module = parse(text, context)
+    except PlanError as error:
+        raise SimulationError(f"the fused kernel is malformed: {error}") from None
     return Translator(module).run()
 
 
@@ -124,7 +136,12 @@ class Translator:
             self.body(block)
         source = "\n".join(self._lines) + "\n"
         names = {**vars(runtime_library), **self.constants}
-        exec(compile(source, "<fused kernel>", "exec"), names)
+        try:
+            exec(compile(source, "<fused kernel>", "exec"), names)
+        except SyntaxError as error:
+            raise SimulationError(
+                f"the simulator cannot make Python of the fused kernel ({error.msg}): {error.text}"
+            ) from error
         return Kernel(
             names["kernel"],
             tuple(str(value.type) for value in functions[0].regions[0].blocks[0].arguments),
@@ -168,7 +185,7 @@ class Translator:
                 )
             try:
                 emit(self, operation)
-            except (KeyError, NotImplementedError, ValueError) as error:
+            except _UNKNOWN_FORM as error:
                 raise SimulationError(
                     f"the simulator does not know this form of {operation.name} ({error}):\n"
                     f"  {first_line(operation)}\n  at {place_of(operation)}"
