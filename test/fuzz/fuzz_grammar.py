@@ -134,7 +134,7 @@ class _Writer:
         draw = self.draw
         shape, _ = self.shapes[buffer]
         grid = [draw.randint(1, 6) for _ in range(draw.choice([1, 2, 2, 3]))]
-        if draw.random() < 0.01:
+        if draw.random() < 0.003:
             grid[-1] = draw.choice([1000, 100_000])
         height = -(-shape[0] // grid[0])
         names = ["m", "n", "l"][: len(grid)]
@@ -167,7 +167,7 @@ class _Writer:
             self.add_kernel("a" if draw.random() < 0.9 else draw.choice(list(self.shapes)))
         strategy = ""
         if draw.random() < 0.4:
-            splits = draw.choice([1, 1, 2, 3, 5, 4096])
+            splits = draw.choice([1, 1, 2, 3, 5, 5, 7, 4096])
             strategy = f" strategy <splits = {splits}, order = {draw.choice(['arrival', 'grouped'])}>"
         body = "\n  ".join(self.lines)
         return f"chunk.plan @{self.name} mesh {self.numbers(self.mesh)}{strategy} {{\n  {body}\n}}\n"

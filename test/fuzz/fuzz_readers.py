@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fuzz_corpus as corpus
+from fuzz_grammar import write_module
 from fuzz_mutate import NUMBERS, mutate
 from fuzz_outcomes import Finding, Outcome
 from fuzz_passes import plan_options
@@ -38,7 +39,9 @@ SMALL = 5_000
 
 
 def _plan_text(draw: random.Random) -> str:
-    text = mutate(draw, draw.choice(corpus.examples()), corpus.modules(), most=2)
+    text = draw.choice(corpus.examples()) if draw.random() < 0.5 else write_module(draw)
+    if draw.random() < 0.8:
+        text = mutate(draw, text, corpus.modules(), most=2)
     # What Python can hold and no file in UTF-8.
     return text + chr(0xDC80) if draw.random() < 0.01 else text
 
@@ -78,14 +81,15 @@ def run_plan_file(draw: random.Random, made: Any) -> Outcome:
 
 def make_command(draw: random.Random) -> Any:
     """A command line, and the file that it is about."""
-    command = draw.choice(["explain", "draw", "check", "check", "unknown", ""])
+    command = draw.choice(["explain", "draw", "draw", "check", "check"] * 4 + ["unknown", ""])
     words = [command, "FILE"]
     if draw.random() < 0.5:
-        words += ["--options", mutate(draw, plan_options(draw) or "splits=2", ["order=grouped"], most=1)]
+        options = plan_options(draw, wrong=0.02)
+        words += ["--options", mutate(draw, options, ["splits=2"], most=1) if draw.random() < 0.2 else options]
     if command == "check" or draw.random() < 0.05:
-        words += ["--seeds", draw.choice(["1", "1", "1", *NUMBERS[:4], "-", "²"])]
+        words += ["--seeds", draw.choice(["1"] * 12 + [*NUMBERS[:4], "-", "²"])]
     if command == "draw" or draw.random() < 0.05:
-        words += ["--out", draw.choice(["OUT", "OUT", "/", "/none/none", "", "a\0b"])]
+        words += ["--out", draw.choice(["OUT"] * 12 + ["/", "/none/none", "", "a\0b"])]
     if draw.random() < 0.1:
         words.pop(draw.randrange(len(words)))
     data = _plan_text(draw).encode(errors="surrogatepass")

@@ -25,6 +25,8 @@ _SLOT = struct.Struct("qd8s")
 """The case at hand, when it began, and what it is doing."""
 _slot = mmap.mmap(-1, _SLOT.size)
 
+_TELLING = ("ERROR", "terminate", "error:", "Assertion")
+
 KNOWN = {
     # `"x.y"() {a = array<index: 1>} : () -> ()`: a dense array of what has no width.
     "array of index": ("parse", re.compile(r"array<(?!i\d|f\d|bf16)"), ""),
@@ -106,7 +108,7 @@ def _end_of(errors: int) -> str:
     """The last message that the native code printed."""
     os.lseek(errors, 0, os.SEEK_SET)
     lines = os.read(errors, 1 << 16).decode(errors="replace").splitlines()
-    told = [line for line in lines if "ERROR" in line or "terminate" in line or "error:" in line]
+    told = [line for line in lines if any(word in line for word in _TELLING)]
     return told[-1][:300] if told else ""
 
 

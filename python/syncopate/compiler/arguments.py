@@ -23,6 +23,7 @@ __all__ = ["check_binding", "check_numbers", "check_options", "check_roles", "ch
 _LONGEST_S = 10**9
 _LARGEST = {"num_warps": 64, "num_stages": 64, "num_ctas": 16}
 """Of Triton's options that it looks at in loops or hands to its passes as 32-bit integers."""
+_WARP_GROUP = 4
 _HOPPER = 90
 """First capability with TMA, and with registers that move between the warps of a CTA."""
 
@@ -88,8 +89,10 @@ def check_options(options: Mapping[str, Any], gpu: GPUTarget) -> None:
                 f"options: {name} expects an integer up to {_LARGEST[name]}, but got {value!r}"
             )
     warps = options.get("num_warps", 4)
-    if warps < 1 or warps & (warps - 1):
-        raise SyncopateError(f"options: num_warps expects a power of two, but got {warps}")
+    if warps < _WARP_GROUP or warps & (warps - 1):
+        raise SyncopateError(
+            f"options: num_warps expects a power of two of at least {_WARP_GROUP}, the warps of a role, but got {warps}"
+        )
     if options.get("num_ctas", 1) != 1:
         raise SyncopateError(
             f"options: num_ctas expects 1, since kernels in clusters cannot be fused, but got {options['num_ctas']}"

@@ -111,7 +111,7 @@ class Footprint:
 
     def __post_init__(self) -> None:
         what = f"footprint of {self.argument!r}"
-        if not isinstance(self.argument, str):
+        if not isinstance(self.argument, str) or not _is_text(self.argument):
             raise SyncopateError(f"{what}: expects the name of a parameter")
         if not callable(self.offsets):
             raise SyncopateError(
@@ -132,6 +132,15 @@ def _are_positive(sizes: Any) -> bool:
         and len(sizes) > 0
         and all(type(size) is int and 0 < size < 2**63 for size in sizes)
     )
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string can be written to a file."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_source(what: str, source: Any) -> None:
@@ -188,6 +197,8 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
                 "value"
             )
         value = bind.get(name, parameter.default)
+        if isinstance(value, str) and not _is_text(value):
+            raise SyncopateError(f"bind: parameter {name!r}: expects text, but got {value!r}")
         if parameter.is_constexpr:
             signature[name] = "constexpr"
             constexprs[name] = value

@@ -420,11 +420,14 @@ def _string(name: str, value: Any) -> str:
 
 def _buffer_type(shape: Sequence[int], dtype: str) -> ir.Type:
     try:
-        element = ir.Type.parse(dtype)
+        # MLIR's parser of types ends the process for an empty text.
+        element = ir.Type.parse(dtype) if dtype.isalnum() else None
     except ir.MLIRError:
+        element = None
+    if element is None:
         raise PlanError(
             f"dtype: expects an element type as MLIR spells it, such as bf16, but got {dtype!r}"
-        ) from None
+        )
     try:
         return ops.BufferType.get(list(shape), element)
     except ValueError as error:
