@@ -479,3 +479,28 @@ chunk.plan @p mesh [2] {
   // expected-error @+1 {{expects at least one token}}
   %t = chunk.join
 }
+
+// -----
+
+// plan_c7
+chunk.plan @p mesh [3] {
+  // expected-error @+1 {{expects at most 8388608 tiles on all ranks together, but got 4000000 on each of 3}}
+  chunk.kernel @k tiles [2000, 2000] ctas 1 args() {}
+}
+
+// -----
+
+// plan_c8
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects names in UTF-8, but got "\FF"}}
+  %a = chunk.buffer "\FF" : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_gather_c4
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<1000x100x2x4x2xi8>
+  // expected-error @+1 {{expects a chunk of at most 65536 slices of rows with one stride, but got 200000}}
+  %t = chunk.all_gather %a axis 4 group [0, 1] : !chunk.buffer<1000x100x2x4x2xi8>
+}
