@@ -111,7 +111,7 @@ def test_text_that_is_none_is_refused_with_its_line():
     ("text", "message"),
     [
         ("module {", "malformed"),
-        ('"tt.func"() ({}) {sym_name = "k"} : () -> ()', "expects one block"),
+        ('"tt.func"() ({}) {sym_name = "k"} : () -> ()', "expects one block in a function, but got 0"),
         (
             """"tt.func"() ({
               %0 = "arith.constant"() : () -> i32

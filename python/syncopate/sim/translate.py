@@ -93,6 +93,14 @@ def translate(text: str) -> Kernel:
     return Translator(module).run()
 
 
+def _only_block(region: Any) -> Any:
+    if len(region.blocks) != 1:
+        raise SimulationError(
+            f"the simulator expects one block in a function, but got {len(region.blocks)}"
+        )
+    return region.blocks[0]
+
+
 class Translator:
     """Writes the code. Emitters, registered by operation name, get the translator and the operation."""
 
@@ -113,8 +121,8 @@ class Translator:
         self.targets: list[Any] = []
         self.partitions: list[str] = []
         self.combining = False
-        self.old_store_wait = "tensordesc<tensor<" in str(
-            module.operation.regions[0].blocks[0].operations[0].attributes
+        self.old_store_wait = any(
+            "tensordesc<tensor<" in str(op.attributes) for op in module.body.operations
         )
 
     def run(self) -> Kernel:
@@ -124,13 +132,13 @@ class Translator:
         ]
         if len(functions) != 1:
             raise SimulationError(f"expects one tt.func, but got {len(functions)}")
-        block = functions[0].regions[0].blocks[0]
-        arguments = [self.define(value) for value in block.arguments]
+        entry = _only_block(functions[0].regions[0])
+        arguments = [self.define(value) for value in entry.arguments]
         self.write(f"def kernel({', '.join(['a', *arguments])}):")
-        self.body(block)
+        self.body(entry)
         while self._functions:
             name, region = self._functions.pop(0)
-            block = region.blocks[0]
+            block = _only_block(region)
             captures = [self.define(value) for value in block.arguments]
             self.write(f"def {name}({', '.join(['a', *captures])}):")
             self.body(block)
@@ -144,7 +152,7 @@ class Translator:
             ) from error
         return Kernel(
             names["kernel"],
-            tuple(str(value.type) for value in functions[0].regions[0].blocks[0].arguments),
+            tuple(str(value.type) for value in entry.arguments),
             source,
             self._sites,
             self.roles,
