@@ -9,7 +9,6 @@ raise anything but the project's own errors, or be accepted wrongly. Exits with 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 import time
@@ -23,15 +22,15 @@ from fuzz_reduce import reduce_text
 from fuzz_workers import Report, Wrong, run_cases
 
 SHARES = {
-    "module": 70,
-    "grammar": 40,
-    "pipeline": 20,
-    "stage": 5,
-    "fused": 5,
-    "plan_file": 20,
-    "command": 10,
-    "cache": 10,
-    "api": 20,
+    "module": 90,
+    "grammar": 50,
+    "pipeline": 23,
+    "stage": 3,
+    "fused": 2,
+    "plan_file": 8,
+    "command": 4,
+    "cache": 5,
+    "api": 15,
 }
 
 
@@ -63,7 +62,6 @@ def main() -> int:
         print(made, flush=True)
         print(fuzz_cases.run_case(kind, int(seed)), flush=True)
         return 0
-    os.nice(10)
     kinds = arguments.kinds.split(",")
     fuzz_corpus.modules()
     if set(kinds) & {"stage", "fused"}:

@@ -167,7 +167,7 @@ class _Writer:
             self.add_kernel("a" if draw.random() < 0.9 else draw.choice(list(self.shapes)))
         strategy = ""
         if draw.random() < 0.4:
-            splits = draw.choice([1, 1, 2, 3, 5, 5, 7, 4096])
+            splits = draw.choice([1, 1, 2, 3, 5, 7, 40])
             strategy = f" strategy <splits = {splits}, order = {draw.choice(['arrival', 'grouped'])}>"
         body = "\n  ".join(self.lines)
         return f"chunk.plan @{self.name} mesh {self.numbers(self.mesh)}{strategy} {{\n  {body}\n}}\n"

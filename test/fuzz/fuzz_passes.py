@@ -20,7 +20,7 @@ MODULE_PASSES = (
 PIPELINES = ("syncopate-plan-pipeline", "syncopate-kernel-pipeline", "syncopate-pipeline")
 VALUES = {
     "algorithm": ("direct_push", "direct_pull", "ring_push", "ring_pull"),
-    "splits": ("1", "2", "3", "7", "4096"),
+    "splits": ("1", "2", "3", "7", "40"),
     "realization": ("copy_engine", "ldst_colocated"),
     "order": ("arrival", "grouped"),
     "group": ("1", "2", "8", "1000"),

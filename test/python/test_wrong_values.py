@@ -102,6 +102,12 @@ def test_message_that_is_no_text_is_an_error_all_the_same():
         parse('module { func.func private @"\\FF"() \n func.func private @"\\FF"() }', new_context())
 
 
+def test_error_that_the_parser_overlooks_is_an_error():
+    text = 'chunk.plan @p mesh [2] { %a = chunk.buffer "a" : !chunk.buffer<4xf32>"\n}'
+    with pytest.raises(PlanError, match="-:1: expected '\"' in string literal"):
+        parse(text, new_context())
+
+
 def test_text_that_is_none_is_refused_with_its_line():
     with pytest.raises(PlanError, match=r"^-:2: expects text, but got '\\udc80'$"):
         parse("\n\udc80", new_context())
