@@ -41,11 +41,19 @@ def _run(kind: str, seed: int) -> str:
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--cases", type=int, default=200_000, help="how many in all (default: %(default)s)")
-    parser.add_argument("--kinds", default=",".join(fuzz_cases.KINDS), help="which (default: %(default)s)")
+    parser.add_argument(
+        "--cases", type=int, default=200_000, help="how many in all (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--kinds", default=",".join(fuzz_cases.KINDS), help="which (default: %(default)s)"
+    )
     parser.add_argument("--first", type=int, default=0, help="first seed (default: %(default)s)")
-    parser.add_argument("--show", metavar="KIND:SEED", help="print the input of one case and run it here")
-    parser.add_argument("--reduce", metavar="KIND:SEED", help="print the smallest input that goes wrong alike")
+    parser.add_argument(
+        "--show", metavar="KIND:SEED", help="print the input of one case and run it here"
+    )
+    parser.add_argument(
+        "--reduce", metavar="KIND:SEED", help="print the smallest input that goes wrong alike"
+    )
     arguments = parser.parse_args()
     if arguments.reduce:
         kind, number = arguments.reduce.split(":")
@@ -70,7 +78,13 @@ def main() -> int:
     for kind in kinds:
         cases = arguments.cases * SHARES[kind] // sum(SHARES[each] for each in kinds)
         begin, known = time.monotonic(), len(report.wrong)
-        run_cases(kind, range(arguments.first, arguments.first + cases), _run, report, fuzz_cases.make_input)
+        run_cases(
+            kind,
+            range(arguments.first, arguments.first + cases),
+            _run,
+            report,
+            fuzz_cases.make_input,
+        )
         seconds = time.monotonic() - begin
         print(f"{kind}: {cases} cases in {seconds:.0f} s, {cases / seconds:.0f}/s", flush=True)
         alike: dict[str, list[Wrong]] = {}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from fuzz_outcomes import Finding, Outcome
 
 import syncopate
-from fuzz_outcomes import Finding, Outcome
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig, gemm
@@ -29,10 +29,66 @@ class _Odd:
 
 def _values() -> list[Any]:
     """Values that some argument may be surprised by."""
-    numbers = [0, 1, 2, -1, 3, 7, 128, 2**31, 2**62, 2**63, -(2**63), 10**30, True, 0.5, -0.0, 1e308]
-    texts = ["", "x", "a", "é", "\0", "\udc80", '"', "a b", "f32", "bf16", "i3", "tensor<4xf32>", "copy_engine", "read"]
-    lists: list[Any] = [[], (), [1], [128, 128], [0, 0], [1, 2, 3, 4], ["a"], [None], [[1]], [1.0], {}, {"a": 1}, {1}]
-    others = [None, float("nan"), float("inf"), b"x", _Odd(), object, len, lambda *_: None, lambda m, n: (m * 64, 0)]
+    numbers = [
+        0,
+        1,
+        2,
+        -1,
+        3,
+        7,
+        128,
+        2**31,
+        2**62,
+        2**63,
+        -(2**63),
+        10**30,
+        True,
+        0.5,
+        -0.0,
+        1e308,
+    ]
+    texts = [
+        "",
+        "x",
+        "a",
+        "é",
+        "\0",
+        "\udc80",
+        '"',
+        "a b",
+        "f32",
+        "bf16",
+        "i3",
+        "tensor<4xf32>",
+        "copy_engine",
+        "read",
+    ]
+    lists: list[Any] = [
+        [],
+        (),
+        [1],
+        [128, 128],
+        [0, 0],
+        [1, 2, 3, 4],
+        ["a"],
+        [None],
+        [[1]],
+        [1.0],
+        {},
+        {"a": 1},
+        {1},
+    ]
+    others = [
+        None,
+        float("nan"),
+        float("inf"),
+        b"x",
+        _Odd(),
+        object,
+        len,
+        lambda *_: None,
+        lambda m, n: (m * 64, 0),
+    ]
     arrays = [np.int64(4), np.float32(1), np.arange(2), np.array(1), range(2), iter([1])]
     return [*numbers, *texts, *lists, *others, *arrays, slice(None), ..., NotImplemented]
 
@@ -46,7 +102,9 @@ def _plan() -> tuple[Any, Any]:
 def make_call(draw: random.Random) -> Any:
     """What to call, and which arguments get which value."""
     what = draw.choice(list(_CALLS))
-    return what, [(draw.random(), draw.randrange(len(_values()))) for _ in range(draw.choice([1, 1, 1, 2]))]
+    return what, [
+        (draw.random(), draw.randrange(len(_values()))) for _ in range(draw.choice([1, 1, 1, 2]))
+    ]
 
 
 def _buffer(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
@@ -58,7 +116,14 @@ def _input(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _put(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    arguments = {"src": a[0:4], "dst": a[0:4], "src_rank": 0, "dst_rank": 1, "after": (), "realization": None}
+    arguments = {
+        "src": a[0:4],
+        "dst": a[0:4],
+        "src_rank": 0,
+        "dst_rank": 1,
+        "after": (),
+        "realization": None,
+    }
     return plan.put, arguments
 
 
@@ -67,7 +132,13 @@ def _get(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _gather(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    return plan.all_gather, {"buffer": a, "axis": 0, "group": [0, 1], "after": (), "algorithm": "ring_push"}
+    return plan.all_gather, {
+        "buffer": a,
+        "axis": 0,
+        "group": [0, 1],
+        "after": (),
+        "algorithm": "ring_push",
+    }
 
 
 def _index(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
@@ -91,12 +162,23 @@ def _strategy(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _footprint(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    arguments = {"argument": "a", "offsets": lambda m, n: (m * 64, 0), "sizes": (64, 128), "access": "read"}
+    arguments = {
+        "argument": "a",
+        "offsets": lambda m, n: (m * 64, 0),
+        "sizes": (64, 128),
+        "access": "read",
+    }
     return syncopate.Footprint, arguments
 
 
 def _tensor(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    return syncopate.Tensor, {"name": "b", "shape": (8, 8), "dtype": "f32", "output": False, "strides": (8, 1)}
+    return syncopate.Tensor, {
+        "name": "b",
+        "shape": (8, 8),
+        "dtype": "f32",
+        "output": False,
+        "strides": (8, 1),
+    }
 
 
 def _target(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
@@ -144,7 +226,9 @@ def _compile_footprint(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
     def compile_footprint(**changed: Any) -> Any:
         return call(**{**known, "footprints": [syncopate.Footprint(**changed)]})
 
-    name = next(name for name, value in known["bind"].items() if getattr(value, "source", None) is a)
+    name = next(
+        name for name, value in known["bind"].items() if getattr(value, "source", None) is a
+    )
     return compile_footprint, {**_footprint(plan, a)[1], "argument": name}
 
 
@@ -163,7 +247,9 @@ def _descriptor(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 def _pointer(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
     """`compile` with a pointer where a descriptor belongs."""
     call, known = _compile(plan, a)
-    name = next(name for name, value in known["bind"].items() if getattr(value, "source", None) is a)
+    name = next(
+        name for name, value in known["bind"].items() if getattr(value, "source", None) is a
+    )
 
     def compile_pointer(**changed: Any) -> Any:
         return call(**{**known, "bind": {**known["bind"], name: syncopate.Pointer(**changed)}})

@@ -10,16 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import fuzz_corpus as corpus
 import fuzz_api as api
+import fuzz_corpus as corpus
 import fuzz_readers as readers
 from fuzz_grammar import write_module
 from fuzz_mutate import mutate
 from fuzz_outcomes import Finding, Outcome
 from fuzz_passes import passes, pipeline_text, plan_options
 from fuzz_workers import mark
+
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, parse, run_pipeline, translate_errors
+from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
 from syncopate.mlir.passmanager import PassManager
@@ -30,7 +31,6 @@ __all__ = ["KINDS", "Finding", "Outcome", "make_input", "run_case"]
 CASES_PER_CONTEXT = 50
 MOST_TILES = 20_000
 """More tiles than these, on all ranks, take Python too long to look at."""
-
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,11 @@ def _without_maps(text: str) -> str:
     return re.sub(r"affine_map<[^>]*->[^>]*>", "affine_map", text)
 
 
-_FORMS: tuple[dict[str, bool], ...] = ({}, {"print_generic_op_form": True}, {"enable_debug_info": True})
+_FORMS: tuple[dict[str, bool], ...] = (
+    {},
+    {"print_generic_op_form": True},
+    {"enable_debug_info": True},
+)
 
 
 def check_round_trip(module: ir.Module, forms: Sequence[dict[str, bool]] = _FORMS) -> None:
@@ -138,7 +142,11 @@ def _body(plan: ir.OpView) -> list[ir.OpView]:
 
 
 def _bytes_of(sizes: Any, kind: Any) -> int:
-    total = int(re.search(r"\d+", str(kind.element_type))[0]) // 8 if "8E" not in str(kind.element_type) else 1
+    total = (
+        int(re.search(r"\d+", str(kind.element_type))[0]) // 8
+        if "8E" not in str(kind.element_type)
+        else 1
+    )
     for size in sizes:
         total *= size
     return total
@@ -150,7 +158,9 @@ def moved_bytes(plan: ir.OpView) -> collections.Counter[tuple[str, int]]:
     for op in _body(plan):
         if isinstance(op, (chunk.PutOp, chunk.GetOp)):
             name = op.dst.owner.attributes["name"].value
-            moved[name, op.attributes["dst_rank"].value] += _bytes_of(op.attributes["sizes"], op.dst.type)
+            moved[name, op.attributes["dst_rank"].value] += _bytes_of(
+                op.attributes["sizes"], op.dst.type
+            )
         elif isinstance(op, chunk.AllGatherOp):
             buffer, group = op.operands[0], list(op.attributes["group"])
             name, shape = buffer.owner.attributes["name"].value, list(buffer.type.shape)

@@ -57,10 +57,17 @@ class _Writer:
     def add_buffer(self, name: str) -> None:
         draw = self.draw
         rank = draw.choice([1, 2, 2, 2, 3, 4])
-        shape = [draw.randint(self.world, 40 + self.world), *(draw.randint(1, 20) for _ in range(rank - 1))]
+        shape = [
+            draw.randint(self.world, 40 + self.world),
+            *(draw.randint(1, 20) for _ in range(rank - 1)),
+        ]
         if draw.random() < 0.1:
             shape[-1] = draw.choice([4096, 65537, 1 << 20])
-        element = draw.choice(ELEMENTS) if len(self.shapes) == 0 or draw.random() < 0.1 else self.shapes["a"][1]
+        element = (
+            draw.choice(ELEMENTS)
+            if len(self.shapes) == 0 or draw.random() < 0.1
+            else self.shapes["a"][1]
+        )
         if self.shapes and draw.random() < 0.7:
             shape = list(self.shapes["a"][0])
         self.shapes[name] = (shape, element)
@@ -80,7 +87,11 @@ class _Writer:
 
     def add_inputs(self, buffer: str) -> None:
         for block in range(len(self.held[buffer])):
-            rank = min(block, self.world - 1) if self.draw.random() < 0.9 else self.draw.randrange(self.world)
+            rank = (
+                min(block, self.world - 1)
+                if self.draw.random() < 0.9
+                else self.draw.randrange(self.world)
+            )
             offsets, sizes = self.region(buffer, block)
             self.lines.append(
                 f"chunk.input %{buffer}{self.numbers(offsets)} sizes {self.numbers(sizes)} on {rank} : "
@@ -120,7 +131,11 @@ class _Writer:
 
     def add_gather(self, buffer: str) -> None:
         draw = self.draw
-        group = list(range(self.world)) if draw.random() < 0.9 else draw.sample(range(self.world), self.world)
+        group = (
+            list(range(self.world))
+            if draw.random() < 0.9
+            else draw.sample(range(self.world), self.world)
+        )
         token = f"%t{len(self.lines)}"
         by = f" by {draw.choice(ALGORITHMS)}" if draw.random() < 0.5 else ""
         axis = 0 if draw.random() < 0.95 else draw.randrange(len(self.shapes[buffer][0]))
@@ -168,9 +183,13 @@ class _Writer:
         strategy = ""
         if draw.random() < 0.4:
             splits = draw.choice([1, 1, 2, 3, 5, 7, 40])
-            strategy = f" strategy <splits = {splits}, order = {draw.choice(['arrival', 'grouped'])}>"
+            strategy = (
+                f" strategy <splits = {splits}, order = {draw.choice(['arrival', 'grouped'])}>"
+            )
         body = "\n  ".join(self.lines)
-        return f"chunk.plan @{self.name} mesh {self.numbers(self.mesh)}{strategy} {{\n  {body}\n}}\n"
+        return (
+            f"chunk.plan @{self.name} mesh {self.numbers(self.mesh)}{strategy} {{\n  {body}\n}}\n"
+        )
 
 
 def write_module(draw: random.Random) -> str:

@@ -8,11 +8,47 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["NUMBERS", "affine_map", "location", "mutate"]
 
-NUMBERS = (
-    "0 1 2 3 7 8 -1 -2 16 17 64 127 128 129 4095 4096 4097 65535 65536 1000000 1000001 4194303 4194304 2147483647 "
-    "2147483648 -2147483648 4294967296 281474976710655 281474976710656 4611686018427387904 9223372036854775807 "
-    "-9223372036854775808 9223372036854775808 18446744073709551616 99999999999999999999999999 0x7f 1.5 1e400 true"
-).split()
+NUMBERS = [
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "8",
+    "-1",
+    "-2",
+    "16",
+    "17",
+    "64",
+    "127",
+    "128",
+    "129",
+    "4095",
+    "4096",
+    "4097",
+    "65535",
+    "65536",
+    "1000000",
+    "1000001",
+    "4194303",
+    "4194304",
+    "2147483647",
+    "2147483648",
+    "-2147483648",
+    "4294967296",
+    "281474976710655",
+    "281474976710656",
+    "4611686018427387904",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "18446744073709551616",
+    "99999999999999999999999999",
+    "0x7f",
+    "1.5",
+    "1e400",
+    "true",
+]
 """Numbers at the edges of what types, buffers and limits hold."""
 
 STRINGS = (
@@ -27,18 +63,94 @@ STRINGS = (
     '"\\22"',
     '"' + "x" * 300 + '"',
 )
-TYPES = (
-    "i1 i8 i32 i64 i128 f16 bf16 f32 f64 f8E4M3FN f128 index none tensor<4xf32> tensor<*xf32> memref<?xi8> "
-    "vector<4xi1> !chunk.token !chunk.buffer<4xf32> !chunk.buffer<?x?xbf16> !chunk.buffer<4x4x4x4x4xi8> "
-    "!chunk.buffer<0xf32> !chunk.buffer<281474976710656xi8> !tt.ptr<i64> !tt.ptr<bf16> tuple<> (i32)->i32 complex<f32>"
-).split()
-WORDS = (
-    "chunk.plan chunk.put chunk.get chunk.all_gather chunk.join chunk.kernel chunk.footprint chunk.schedule "
-    "chunk.buffer chunk.input chunk.wait chunk.read_tile chunk.roles chunk.run_commands chunk.input_rows mesh strategy "
-    "signals tiles ctas args after from to sizes on axis group by realize signal read write at as rank module "
-    "copy_engine ldst_colocated nccl tma_dedicated direct_push ring_pull arrival grouped builtin.module func.func "
-    "scf.for arith.constant arith.addi unit dense<1> array<i64:1> array<i64> array<i32:1,1> unknown"
-).split()
+TYPES = [
+    "i1",
+    "i8",
+    "i32",
+    "i64",
+    "i128",
+    "f16",
+    "bf16",
+    "f32",
+    "f64",
+    "f8E4M3FN",
+    "f128",
+    "index",
+    "none",
+    "tensor<4xf32>",
+    "tensor<*xf32>",
+    "memref<?xi8>",
+    "vector<4xi1>",
+    "!chunk.token",
+    "!chunk.buffer<4xf32>",
+    "!chunk.buffer<?x?xbf16>",
+    "!chunk.buffer<4x4x4x4x4xi8>",
+    "!chunk.buffer<0xf32>",
+    "!chunk.buffer<281474976710656xi8>",
+    "!tt.ptr<i64>",
+    "!tt.ptr<bf16>",
+    "tuple<>",
+    "(i32)->i32",
+    "complex<f32>",
+]
+WORDS = [
+    "chunk.plan",
+    "chunk.put",
+    "chunk.get",
+    "chunk.all_gather",
+    "chunk.join",
+    "chunk.kernel",
+    "chunk.footprint",
+    "chunk.schedule",
+    "chunk.buffer",
+    "chunk.input",
+    "chunk.wait",
+    "chunk.read_tile",
+    "chunk.roles",
+    "chunk.run_commands",
+    "chunk.input_rows",
+    "mesh",
+    "strategy",
+    "signals",
+    "tiles",
+    "ctas",
+    "args",
+    "after",
+    "from",
+    "to",
+    "sizes",
+    "on",
+    "axis",
+    "group",
+    "by",
+    "realize",
+    "signal",
+    "read",
+    "write",
+    "at",
+    "as",
+    "rank",
+    "module",
+    "copy_engine",
+    "ldst_colocated",
+    "nccl",
+    "tma_dedicated",
+    "direct_push",
+    "ring_pull",
+    "arrival",
+    "grouped",
+    "builtin.module",
+    "func.func",
+    "scf.for",
+    "arith.constant",
+    "arith.addi",
+    "unit",
+    "dense<1>",
+    "array<i64:1>",
+    "array<i64>",
+    "array<i32:1,1>",
+    "unknown",
+]
 
 TOKEN = re.compile(
     r'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|[%@!#^][\w$.#]*|[A-Za-z_][\w$.]*|->|::|\s+|.', re.DOTALL
@@ -46,7 +158,9 @@ TOKEN = re.compile(
 _BUFFER = re.compile(r"(?<![\w])(?:!chunk\.buffer|!b\w* =|buffer)?<[0-9?x]+x[a-z]\w*>")
 _ROW = re.compile(r"\[-?\d+(?:, -?\d+)*\]")
 _MAP = re.compile(r"affine_map<[^>]*->[^>]*>")
-_ATTRIBUTE = re.compile(r"\b\w+ = (?:[^,{}<>()\[\]]+|[#!][\w.]+<[^<>]*>|\[[^\[\]]*\]|array<[^<>]*>)")
+_ATTRIBUTE = re.compile(
+    r"\b\w+ = (?:[^,{}<>()\[\]]+|[#!][\w.]+<[^<>]*>|\[[^\[\]]*\]|array<[^<>]*>)"
+)
 _TYPE = re.compile(r"![\w.]+(?:<[^<>]*>)?|\b(?:i|f|bf)\d+\b|tensor<[^<>]*>")
 
 Mutation = Callable[[random.Random, str, Sequence[str]], str]
@@ -75,7 +189,11 @@ def affine_map(draw: random.Random, dims: int, results: int) -> str:
 
 def location(draw: random.Random, depth: int = 2) -> str:
     """A random location."""
-    kinds = ["unknown", f'"f.py":{draw.choice(NUMBERS)}:{draw.choice(NUMBERS)}', draw.choice(STRINGS)]
+    kinds = [
+        "unknown",
+        f'"f.py":{draw.choice(NUMBERS)}:{draw.choice(NUMBERS)}',
+        draw.choice(STRINGS),
+    ]
     if depth:
         kinds += [
             f"callsite({location(draw, depth - 1)} at {location(draw, depth - 1)})",
@@ -85,7 +203,9 @@ def location(draw: random.Random, depth: int = 2) -> str:
     return draw.choice(kinds)
 
 
-def _substitute(draw: random.Random, text: str, pattern: re.Pattern[str], new: Callable[[str], str]) -> str:
+def _substitute(
+    draw: random.Random, text: str, pattern: re.Pattern[str], new: Callable[[str], str]
+) -> str:
     """Replaces one match, or every text that is equal to it."""
     matches = list(pattern.finditer(text))
     if not matches:
@@ -144,13 +264,17 @@ def change_token(draw: random.Random, text: str, others: Sequence[str]) -> str:
     else:
         # One of its own kind, so that the parser has no objection.
         kin = [token for token in map(tokens.__getitem__, solid) if token[0] == tokens[i][0]]
-        tokens[i] = draw.choice(STRINGS) if tokens[i][0] == '"' and action == 4 else draw.choice(kin)
+        tokens[i] = (
+            draw.choice(STRINGS) if tokens[i][0] == '"' and action == 4 else draw.choice(kin)
+        )
     return "".join(tokens)
 
 
 def change_word(draw: random.Random, text: str, others: Sequence[str]) -> str:
     """A keyword or operation replaced by another."""
-    return _substitute(draw, text, re.compile(r"\b[a-z_]\w*(?:\.\w+)*\b"), lambda _: draw.choice(WORDS))
+    return _substitute(
+        draw, text, re.compile(r"\b[a-z_]\w*(?:\.\w+)*\b"), lambda _: draw.choice(WORDS)
+    )
 
 
 def change_type(draw: random.Random, text: str, others: Sequence[str]) -> str:
@@ -235,7 +359,9 @@ def change_operands(draw: random.Random, text: str, others: Sequence[str]) -> st
     names = re.findall(r"%[\w#:]+", text)
 
     def new(old: str) -> str:
-        return draw.choice([draw.choice(names), f"{old}, {old}", f"{old}, {draw.choice(names)}", "%none"])
+        return draw.choice(
+            [draw.choice(names), f"{old}, {old}", f"{old}, {draw.choice(names)}", "%none"]
+        )
 
     return _substitute(draw, text, re.compile(r"%[\w#:]+(?! =)(?:, )?"), new)
 
@@ -249,7 +375,9 @@ def change_region(draw: random.Random, text: str, others: Sequence[str]) -> str:
         head = draw.choice(["module {", "chunk.plan @q mesh [2] {", "module @ttir {", "^bb0:", "{"])
         lines[begin:end] = [head, *lines[begin:end], "}"]
         return "\n".join(lines) + "\n"
-    return _substitute(draw, text, re.compile(r"[{}]"), lambda old: draw.choice(["", old * 2, "{}"]))
+    return _substitute(
+        draw, text, re.compile(r"[{}]"), lambda old: draw.choice(["", old * 2, "{}"])
+    )
 
 
 def add_location(draw: random.Random, text: str, others: Sequence[str]) -> str:
@@ -265,7 +393,9 @@ def change_characters(draw: random.Random, text: str, others: Sequence[str]) -> 
     """Characters replaced, taken away or brought in, any of them that a file can hold."""
     for _ in range(draw.choice([1, 1, 3, 10])):
         where = draw.randrange(len(text) + 1)
-        new = draw.choice(["", chr(draw.randrange(128)), chr(draw.randrange(0xD800)), "\0", "\\", '"', ">"])
+        new = draw.choice(
+            ["", chr(draw.randrange(128)), chr(draw.randrange(0xD800)), "\0", "\\", '"', ">"]
+        )
         text = text[:where] + new + text[where + draw.choice([0, 1]) :]
     return text
 
@@ -288,7 +418,9 @@ def deepen(draw: random.Random, text: str, others: Sequence[str]) -> str:
             ", ".join(["1"] * depth * 10),
         ]
     )
-    return _substitute(draw, text, re.compile(r"\[[^\[\]]*\]|\b\d+\b|affine_map<[^>]*>[^>]*>"), lambda _: piece)
+    return _substitute(
+        draw, text, re.compile(r"\[[^\[\]]*\]|\b\d+\b|affine_map<[^>]*>[^>]*>"), lambda _: piece
+    )
 
 
 _MUTATIONS: tuple[tuple[Mutation, int], ...] = (

@@ -56,7 +56,9 @@ def _with_options(draw: random.Random, name: str) -> str:
     known = _OPTIONS.get(bare, ())
     if not known or draw.random() < 0.5:
         return name
-    options = " ".join(_option(draw, option, 0.1) for option in draw.sample(known, draw.randint(1, len(known))))
+    options = " ".join(
+        _option(draw, option, 0.1) for option in draw.sample(known, draw.randint(1, len(known)))
+    )
     return name.replace(bare, f"{bare}{{{options}}}")
 
 

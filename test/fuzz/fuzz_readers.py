@@ -16,6 +16,7 @@ from fuzz_grammar import write_module
 from fuzz_mutate import NUMBERS, mutate
 from fuzz_outcomes import Finding, Outcome
 from fuzz_passes import plan_options
+
 from syncopate import cli
 from syncopate.compiler.cache import Cache
 from syncopate.errors import SyncopateError
@@ -85,7 +86,10 @@ def make_command(draw: random.Random) -> Any:
     words = [command, "FILE"]
     if draw.random() < 0.5:
         options = plan_options(draw, wrong=0.02)
-        words += ["--options", mutate(draw, options, ["splits=2"], most=1) if draw.random() < 0.2 else options]
+        words += [
+            "--options",
+            mutate(draw, options, ["splits=2"], most=1) if draw.random() < 0.2 else options,
+        ]
     if command == "check" or draw.random() < 0.05:
         words += ["--seeds", draw.choice(["1"] * 12 + [*NUMBERS[:4], "-", "²"])]
     if command == "draw" or draw.random() < 0.05:
@@ -107,10 +111,16 @@ def run_command(draw: random.Random, made: Any) -> Outcome:
         file = folder / "plan.mlir"
         if what == "file":
             file.write_bytes(data)
-        paths = {"FILE": str({"folder": folder, "none": folder / "none"}.get(what, file)), "OUT": str(folder / "o.svg")}
+        paths = {
+            "FILE": str({"folder": folder, "none": folder / "none"}.get(what, file)),
+            "OUT": str(folder / "o.svg"),
+        }
         if what == "\0":
             paths["FILE"] += "\0"
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as told:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()) as told,
+        ):
             try:
                 code = cli.main([paths.get(word, word) for word in words])
             except SystemExit as stop:
@@ -144,7 +154,9 @@ def run_fused(draw: random.Random, text: str) -> Outcome:
 def make_cache(draw: random.Random) -> Any:
     """The files of an entry, and what is done to one of them on disk."""
     files = {f"f{i}": draw.randbytes(draw.choice([0, 1, 100])) for i in range(draw.randint(0, 3))}
-    damage = draw.choice(["none", "flip", "cut", "grow", "remove", "add", "folder", "manifest", "link", "file"])
+    damage = draw.choice(
+        ["none", "flip", "cut", "grow", "remove", "add", "folder", "manifest", "link", "file"]
+    )
     return files, damage, draw.randbytes(20)
 
 
@@ -161,7 +173,9 @@ def run_cache(draw: random.Random, made: Any) -> Outcome:
         data = path.read_bytes()
         if damage == "flip" and data:
             where = draw.randrange(len(data))
-            path.write_bytes(data[:where] + bytes([data[where] ^ (1 << draw.randrange(8))]) + data[where + 1 :])
+            path.write_bytes(
+                data[:where] + bytes([data[where] ^ (1 << draw.randrange(8))]) + data[where + 1 :]
+            )
         elif damage == "cut":
             path.write_bytes(data[: draw.randrange(len(data) + 1)])
         elif damage == "grow":
@@ -174,7 +188,9 @@ def run_cache(draw: random.Random, made: Any) -> Outcome:
             path.unlink()
             path.mkdir()
         elif damage == "manifest":
-            (entry / "manifest.json").write_bytes(mutate(draw, '{"f0": "ab"}', ["{}"]).encode(errors="replace"))
+            (entry / "manifest.json").write_bytes(
+                mutate(draw, '{"f0": "ab"}', ["{}"]).encode(errors="replace")
+            )
         elif damage == "link":
             path.unlink()
             path.symlink_to(root / "none")

@@ -154,11 +154,23 @@ def run_cases(
         _, status = os.waitpid(child, 0)
         if next_seed < batch.stop:
             seed, begin, phase = _SLOT.unpack(_slot[:])
-            name = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {status}"
+            name = (
+                signal.Signals(os.WTERMSIG(status)).name
+                if os.WIFSIGNALED(status)
+                else f"exit {status}"
+            )
             late = time.monotonic() - begin > SECONDS
             message = _end_of(errors)
-            what = f"takes more than {SECONDS:.0f} s" if late else f"ends the process: {name} {message}"
-            known = "" if late else _find_known(phase.strip(b"\0").decode(), str(find_input(kind, seed)), message)
+            what = (
+                f"takes more than {SECONDS:.0f} s"
+                if late
+                else f"ends the process: {name} {message}"
+            )
+            known = (
+                ""
+                if late
+                else _find_known(phase.strip(b"\0").decode(), str(find_input(kind, seed)), message)
+            )
             report.counts[f"{kind}: {'MLIR, ' + known if known else 'wrong'}"] += 1
             if not known:
                 report.wrong.append(Wrong(kind, seed, what))

@@ -29,7 +29,16 @@ SAMPLE = {
 
 
 def run_fuzzer(kind, cases, first=0):
-    command = [sys.executable, str(FUZZ), "--kinds", kind, "--cases", str(cases), "--first", str(first)]
+    command = [
+        sys.executable,
+        str(FUZZ),
+        "--kinds",
+        kind,
+        "--cases",
+        str(cases),
+        "--first",
+        str(first),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = {name: int(count) for count, name in re.findall(r"^ *(\d+) (.+)$", done.stdout, re.M)}
@@ -81,14 +90,16 @@ def test_reducing_keeps_what_goes_wrong():
             raise ValueError("bad")
         return "accepted"
 
-    text = "".join(f"line {i}\n" for i in range(20)) + "a bad line\n" + "x\n" * 20 + "a worse line\n"
+    text = (
+        "".join(f"line {i}\n" for i in range(20)) + "a bad line\n" + "x\n" * 20 + "a worse line\n"
+    )
     assert fuzz_reduce.reduce_text("k", 0, run, text) == "badworse"
 
 
 def test_a_seed_names_one_input():
     import random
 
-    text = "chunk.plan @p mesh [2] {\n  %a = chunk.buffer \"a\" : !chunk.buffer<4xf32>\n}\n"
+    text = 'chunk.plan @p mesh [2] {\n  %a = chunk.buffer "a" : !chunk.buffer<4xf32>\n}\n'
     made = {mutate(random.Random(seed), text, [text]) for seed in range(200)}
     assert made == {mutate(random.Random(seed), text, [text]) for seed in range(200)}
     assert len(made) > 150

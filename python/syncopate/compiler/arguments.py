@@ -46,7 +46,6 @@ def check_types(
             f"bind: expects a mapping from the kernel's parameters, but got {type(bind).__name__}"
         )
 
-
     if not isinstance(options, Mapping):
         raise SyncopateError(
             f"options: expects a mapping from the names of Triton's options, but got {options!r}"
