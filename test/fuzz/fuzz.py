@@ -92,7 +92,10 @@ def main() -> int:
             alike.setdefault(re.sub(r"\d+|'.*", "", wrong.what)[:90], []).append(wrong)
         for cases_alike in alike.values():
             names = " ".join(f"{wrong.kind}:{wrong.seed}" for wrong in cases_alike[:6])
-            print(f"  {len(cases_alike)} × {cases_alike[0].what[:400]}\n      {names}", flush=True)
+            print(
+                f"  {len(cases_alike)} times: {cases_alike[0].what[:400]}\n      {names}",
+                flush=True,
+            )
     for name, count in sorted(report.counts.items()):
         print(f"{count:8} {name}")
     print(f"slowest: {report.slowest_case}, {report.slowest:.1f} s; {len(report.wrong)} wrong")
