@@ -290,10 +290,12 @@ LogicalResult KernelOp::verify() {
 }
 
 /// True if the map only adds, multiplies by constants, and divides by positive
-/// ones.
+/// ones. MLIR prints the least constant of 64 bits, but cannot read it.
 static bool isAffine(AffineMap map) {
   bool affine = true;
   map.walkExprs([&](AffineExpr expr) {
+    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+      affine &= constant.getValue() != std::numeric_limits<int64_t>::min();
     auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
     if (!binary || expr.getKind() == AffineExprKind::Add)
       return;
@@ -323,7 +325,8 @@ LogicalResult FootprintOp::verify() {
                          << " offsets, but got " << getMapAttr();
   if (!isAffine(map))
     return emitOpError() << "expects an affine map whose divisors are "
-                            "positive, but got "
+                            "positive and whose constants are above -2^63, "
+                            "but got "
                          << getMapAttr();
   if (getSizes().size() != rank) // footprint_c3
     return emitOpError() << "expects " << rank << " sizes, but got "

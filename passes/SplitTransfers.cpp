@@ -35,6 +35,9 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
     }
     if (count == 1)
       return;
+    // One pass object works on several plans, one after another.
+    pieces.clear();
+    joins.clear();
     SmallVector<TransferOpInterface> transfers =
         llvm::to_vector(plan.getBody().getOps<TransferOpInterface>());
     int64_t made = 0;

@@ -456,8 +456,19 @@ chunk.plan @p mesh [2] {
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8xf32>
   chunk.kernel @k tiles [4, 4] ctas 1 args(%a as "a") : !chunk.buffer<8xf32> {
-    // expected-error @+1 {{expects an affine map whose divisors are positive, but got affine_map<(d0, d1) -> (d0 floordiv 0)>}}
+    // expected-error @+1 {{expects an affine map whose divisors are positive and whose constants are above -2^63, but got affine_map<(d0, d1) -> (d0 floordiv 0)>}}
     chunk.footprint read "a" at affine_map<(m, n) -> (m floordiv 0)> sizes [4]
+  }
+}
+
+// -----
+
+// footprint_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8xf32>
+  chunk.kernel @k tiles [4, 4] ctas 1 args(%a as "a") : !chunk.buffer<8xf32> {
+    // expected-error @+1 {{expects an affine map whose divisors are positive and whose constants are above -2^63, but got affine_map<(d0, d1) -> (-9223372036854775808)>}}
+    chunk.footprint read "a" at affine_map<(m, n) -> (-4611686018427387904 - 4611686018427387904)> sizes [4]
   }
 }
 

@@ -221,6 +221,17 @@ def check_lowered(module: ir.Module, before: list[collections.Counter[tuple[str,
         raise Finding("transfers are lost when the pipeline runs again")
 
 
+def most_tiles(module: ir.Module) -> int:
+    """The largest number of tiles that all ranks of a plan compute."""
+    numbers = [
+        math.prod(plan.attributes["mesh"]) * math.prod(op.attributes["tiles"])
+        for plan in _plans(module)
+        for op in _body(plan)
+        if isinstance(op, chunk.KernelOp)
+    ]
+    return max(numbers, default=0)
+
+
 def run_module(draw: random.Random, text: str) -> Outcome:
     """Parses, prints and lowers a module."""
     module = parses(text)
@@ -231,13 +242,15 @@ def run_module(draw: random.Random, text: str) -> Outcome:
         before = [moved_bytes(plan) for plan in _plans(module)]
         if not run_verified(module, f"syncopate-plan-pipeline{{{plan_options(draw, wrong=0.02)}}}"):
             return Outcome.REFUSED_LATER
-        check_round_trip(module, [draw.choice(_FORMS)])
-        check_lowered(module, before)
+        if most_tiles(module) <= 20 * MOST_TILES:
+            check_round_trip(module, [draw.choice(_FORMS)])
+            check_lowered(module, before)
         return Outcome.ACCEPTED
     for each in passes(draw):
         if not run_verified(module, each):
             return Outcome.REFUSED_LATER
-    check_round_trip(module, [draw.choice(_FORMS)])
+    if most_tiles(module) <= 20 * MOST_TILES:
+        check_round_trip(module, [draw.choice(_FORMS)])
     return Outcome.ACCEPTED
 
 

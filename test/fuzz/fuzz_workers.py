@@ -32,6 +32,8 @@ KNOWN = {
     "array of index": ("parse", re.compile(r"array<(?!i\d|f\d|bf16)"), ""),
     # `"x.y"(%0#2147483648) : (i32) -> ()`: as many forward references are made.
     "number of a result": ("parse", re.compile(r"%\w+#\d{8,}"), ""),
+    # `scf.for` without arguments of its region.
+    "loop without arguments": ("parse", re.compile(r"scf\.(for|while)"), "drop_front"),
     # An operation used before a region that is isolated from above defines it, and a syntax error behind.
     "use of an erased value": ("parse", re.compile(""), "operation destroyed but still has uses"),
 }
@@ -107,7 +109,7 @@ def _lines(source: int, child: int) -> Iterator[list[object]]:
 def _end_of(errors: int) -> str:
     """The last message that the native code printed."""
     os.lseek(errors, 0, os.SEEK_SET)
-    lines = os.read(errors, 1 << 16).decode(errors="replace").splitlines()
+    lines = os.read(errors, 1 << 16).replace(b"\0", b"").decode(errors="replace").splitlines()
     told = [line for line in lines if any(word in line for word in _TELLING)]
     return told[-1][:300] if told else ""
 
