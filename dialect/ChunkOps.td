@@ -304,7 +304,8 @@ def Chunk_FootprintOp : Chunk_Op<"footprint", [HasParent<"KernelOp">]> {
     * (footprint_c1) the argument is bound by the kernel.
     * (footprint_c2) the map takes as many dimensions as the tile grid has,
       gives as many results as the buffer has dimensions, and is affine:
-      products and divisions are by constants, and divisors are positive.
+      products and divisions are by constants, divisors are positive, and
+      constants are above -2^63.
     * (footprint_c3) there are as many sizes as dimensions, all in [1, 2^48).
 
     Example:

@@ -16,15 +16,15 @@ from fuzz_workers import Report, run_cases
 
 FUZZ = Path(__file__).parent / "fuzz.py"
 SAMPLE = {
-    "module": 1500,
-    "grammar": 700,
-    "pipeline": 500,
-    "stage": 40,
+    "module": 1000,
+    "grammar": 300,
+    "pipeline": 300,
+    "stage": 25,
     "fused": 20,
-    "plan_file": 150,
+    "plan_file": 100,
     "command": 100,
     "cache": 150,
-    "api": 300,
+    "api": 200,
 }
 
 
@@ -67,7 +67,7 @@ def misbehave(kind, seed):
     if seed == 7:
         raise KeyError("x")
     if seed == 9:
-        bytearray(fuzz_workers.BYTES + 1)
+        bytearray(2 * fuzz_workers.BYTES)
     return "accepted"
 
 
@@ -102,4 +102,4 @@ def test_a_seed_names_one_input():
     text = 'chunk.plan @p mesh [2] {\n  %a = chunk.buffer "a" : !chunk.buffer<4xf32>\n}\n'
     made = {mutate(random.Random(seed), text, [text]) for seed in range(200)}
     assert made == {mutate(random.Random(seed), text, [text]) for seed in range(200)}
-    assert len(made) > 150
+    assert len(made) > 100
