@@ -16,6 +16,7 @@ from fuzz_grammar import write_module
 from fuzz_mutate import NUMBERS, mutate
 from fuzz_outcomes import Finding, Outcome
 from fuzz_passes import plan_options
+from fuzz_workers import mark
 
 from syncopate import cli
 from syncopate.compiler.cache import Cache
@@ -142,6 +143,8 @@ def make_fused(draw: random.Random) -> str:
 
 def run_fused(draw: random.Random, text: str) -> Outcome:
     """Translates a fused kernel for the simulator."""
+    # Nothing of what follows the parser is native code.
+    mark("parse")
     try:
         translate(text)
     except SyncopateError as error:
