@@ -50,6 +50,10 @@ def Chunk_PlanOp : Chunk_Op<"plan", [
     * (plan_c4) there is at most one schedule per rank.
     * (plan_c5) the body holds operations of plans only, so that every buffer
       and every token comes from one of them.
+    * (plan_c6) there are at most 2^20 transfers.
+    * (plan_c7) there are at most 2^23 tiles on all ranks together.
+    * (plan_c8) names of plans, buffers, kernels and their arguments are valid
+      UTF-8.
 
     Example:
 
@@ -75,6 +79,9 @@ def Chunk_PlanOp : Chunk_Op<"plan", [
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     static constexpr int64_t kMaxRanks = 4096;
+    /// What the passes can handle in seconds and in a few gigabytes.
+    static constexpr int64_t kMaxTransfers = int64_t(1) << 20;
+    static constexpr int64_t kMaxTilesOfRanks = int64_t(1) << 23;
     /// Number of ranks.
     int64_t getNumRanks();
     /// The strategy, or that of all defaults.
@@ -95,6 +102,7 @@ def Chunk_BufferOp : Chunk_PlanBodyOp<"buffer"> {
   let arguments = (ins StrAttr:$name);
   let results = (outs Chunk_BufferType:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Chunk_InputOp : Chunk_PlanBodyOp<"input"> {
@@ -203,6 +211,7 @@ def Chunk_AllGatherOp : Chunk_CollectiveOp<"all_gather"> {
     * (all_gather_c2) the group has at least two members, all of them ranks
       of the plan, none twice.
     * (all_gather_c3) every dimension of the buffer is static.
+    * (all_gather_c4) a block is at most 2^16 slices, as a transfer's is.
 
     Example:
     `%t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<4x4xf32>`.
@@ -335,7 +344,8 @@ def Chunk_FootprintOp : Chunk_Op<"footprint", [HasParent<"KernelOp">]> {
     * (footprint_c1) the argument is bound by the kernel.
     * (footprint_c2) the map takes as many dimensions as the tile grid has,
       gives as many results as the buffer has dimensions, and is affine:
-      products and divisions are by constants, and divisors are positive.
+      products and divisions are by constants, divisors are positive, and
+      constants are above -2^63.
     * (footprint_c3) there are as many sizes as dimensions, all in [1, 2^48).
 
     Example:

@@ -15,12 +15,25 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace syncopate::chunk;
 
 /// The plan around `op`; its parent by HasParent.
 static PlanOp getPlan(Operation *op) { return op->getParentOfType<PlanOp>(); }
+
+/// Checks plan_c8. A name goes to Python and into file formats that hold text
+/// only.
+static LogicalResult verifyName(Operation *op, StringAttr name) {
+  StringRef text = name.getValue();
+  const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.begin());
+  if (llvm::isLegalUTF8String(&begin,
+                              reinterpret_cast<const llvm::UTF8 *>(text.end())))
+    return success();
+  return op->emitOpError() << "expects names in UTF-8, but got " << name;
+}
 
 static LogicalResult verifyRank(Operation *op, StringRef what, int64_t rank) {
   int64_t ranks = getPlan(op).getNumRanks();
@@ -140,8 +153,10 @@ LogicalResult PlanOp::verify() {
       return emitOpError() << "expects at most " << kMaxRanks << " ranks";
     ranks *= size;
   }
-  return success();
+  return verifyName(*this, getSymNameAttr());
 }
+
+LogicalResult BufferOp::verify() { return verifyName(*this, getNameAttr()); }
 
 /// Runs after the verifiers of the body, so that its operations can be trusted.
 LogicalResult PlanOp::verifyRegions() {
@@ -149,6 +164,7 @@ LogicalResult PlanOp::verifyRegions() {
   llvm::DenseMap<int64_t, Operation *> schedules;
   SmallVector<ScheduleOp> unbound;
   KernelOp kernel;
+  int64_t transfers = 0;
   auto report = [](Operation *op, const Twine &text, Operation *first,
                    StringRef note) -> LogicalResult {
     InFlightDiagnostic diag = op->emitOpError() << text;
@@ -176,11 +192,20 @@ LogicalResult PlanOp::verifyRegions() {
                           Twine(schedule.getRank()),
                       it->second, "the other schedule");
       unbound.push_back(schedule);
-    } else if (!isa<InputOp, TransferOpInterface, AllGatherOp, ClaimOp, JoinOp>(
-                   op)) {
+    } else if (isa<TransferOpInterface>(op)) {
+      ++transfers;
+    } else if (!isa<InputOp, AllGatherOp, ClaimOp, JoinOp>(op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
+  if (transfers > kMaxTransfers) // plan_c6
+    return emitOpError() << "expects at most " << kMaxTransfers
+                         << " transfers, but got " << transfers;
+  if (kernel && kernel.getNumTiles() > kMaxTilesOfRanks / getNumRanks())
+    return kernel.emitOpError() // plan_c7
+           << "expects at most " << kMaxTilesOfRanks
+           << " tiles on all ranks together, but got " << kernel.getNumTiles()
+           << " on each of " << getNumRanks();
   for (ScheduleOp schedule : unbound) // schedule_c2
     if (!kernel || schedule.getKernelAttr() != kernel.getKernelAttr())
       return schedule.emitOpError() << "expects a kernel of the plan, but got "
@@ -218,7 +243,9 @@ LogicalResult AllGatherOp::verify() {
   if (!type.hasStaticShape()) // all_gather_c3
     return emitOpError() << "expects a buffer of static shape, but got "
                          << type;
-  return success();
+  SmallVector<int64_t> block(type.getShape()); // all_gather_c4
+  block[axis] = llvm::divideCeilSigned(block[axis], getGroup().size());
+  return verifySlices(*this, type, type, block);
 }
 
 /// Runs after the verifier of the collective.
@@ -259,19 +286,26 @@ LogicalResult KernelOp::verify() {
                             "got "
                          << getArgNames().size() << " and "
                          << getBuffers().size();
+  if (failed(verifyName(*this, getKernelAttr().getAttr())))
+    return failure();
   llvm::SmallDenseSet<Attribute> seen;
-  for (Attribute name : getArgNames())
+  for (Attribute name : getArgNames()) {
+    if (failed(verifyName(*this, cast<StringAttr>(name))))
+      return failure();
     if (!seen.insert(name).second)
       return emitOpError() << "expects unique argument names, but got " << name
                            << " twice";
+  }
   return success();
 }
 
 /// True if the map only adds, multiplies by constants, and divides by positive
-/// ones.
+/// ones. MLIR prints the least constant of 64 bits, but cannot read it.
 static bool isAffine(AffineMap map) {
   bool affine = true;
   map.walkExprs([&](AffineExpr expr) {
+    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+      affine &= constant.getValue() != std::numeric_limits<int64_t>::min();
     auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
     if (!binary || expr.getKind() == AffineExprKind::Add)
       return;
@@ -301,7 +335,8 @@ LogicalResult FootprintOp::verify() {
                          << " offsets, but got " << getMapAttr();
   if (!isAffine(map))
     return emitOpError() << "expects an affine map whose divisors are "
-                            "positive, but got "
+                            "positive and whose constants are above -2^63, "
+                            "but got "
                          << getMapAttr();
   if (getSizes().size() != rank) // footprint_c3
     return emitOpError() << "expects " << rank << " sizes, but got "

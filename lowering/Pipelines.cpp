@@ -60,17 +60,46 @@ void buildKernelPipeline(OpPassManager &manager) {
   manager.addPass(createConvertChunkToTritonGPUPass());
 }
 
+/// Registers a pipeline for modules. MLIR's own registration would end the
+/// process where a user nests the pipeline under another operation.
+template <typename Options>
+void registerPipeline(
+    StringRef name, StringRef summary,
+    std::function<void(OpPassManager &, const Options &)> build) {
+  registerPassPipeline(
+      name, summary,
+      [=](OpPassManager &manager, StringRef text,
+          function_ref<LogicalResult(const Twine &)> emitError)
+          -> LogicalResult {
+        std::optional<StringRef> anchor = manager.getOpName();
+        if (anchor && *anchor != ModuleOp::getOperationName())
+          return emitError("expects '" + name + "' to run on '" +
+                           ModuleOp::getOperationName() + "', but got '" +
+                           *anchor + "'");
+        Options options;
+        if (failed(options.parseFromString(text)))
+          return failure();
+        build(manager, options);
+        return success();
+      },
+      [](function_ref<void(const mlir::detail::PassOptions &)> visit) {
+        visit(Options());
+      });
+}
+
 } // namespace
 
 void syncopate::registerSyncopatePipelines() {
-  PassPipelineRegistration<PlanPipelineOptions>(
-      "syncopate-plan-pipeline", "Make the schedule tables of a plan",
-      buildPlanPipeline);
-  PassPipelineRegistration<>(
+  registerPipeline<PlanPipelineOptions>("syncopate-plan-pipeline",
+                                        "Make the schedule tables of a plan",
+                                        buildPlanPipeline);
+  registerPipeline<EmptyPipelineOptions>(
       "syncopate-kernel-pipeline",
       "Make the fused kernel of a plan whose transfers have realizations",
-      buildKernelPipeline);
-  PassPipelineRegistration<PlanPipelineOptions>(
+      [](OpPassManager &manager, const EmptyPipelineOptions &) {
+        buildKernelPipeline(manager);
+      });
+  registerPipeline<PlanPipelineOptions>(
       "syncopate-pipeline",
       "Make the schedule tables and the fused kernel of a plan",
       [](OpPassManager &manager, const PlanPipelineOptions &options) {

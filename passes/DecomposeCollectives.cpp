@@ -24,6 +24,15 @@ class AllGatherRewriter {
 public:
   AllGatherRewriter(AllGatherOp op) : op(op), builder(op) {}
 
+  /// Number of transfers, whatever the algorithm: each block that is not empty
+  /// goes to every other member.
+  int64_t countTransfers() {
+    int64_t members = op.getGroup().size();
+    int64_t extent = op.getBuffer().getType().getShape()[op.getAxis()];
+    int64_t rows = llvm::divideCeilSigned(extent, members);
+    return llvm::divideCeilSigned(extent, rows) * (members - 1);
+  }
+
   /// Returns the tokens of all transfers.
   SmallVector<Value> rewrite(Algorithm algorithm) {
     bool pull =
@@ -110,6 +119,19 @@ struct DecomposeCollectives
         return signalPassFailure();
       }
       chosen = *named;
+    }
+    int64_t count =
+        llvm::range_size(plan.getBody().getOps<TransferOpInterface>());
+    for (AllGatherOp op : plan.getBody().getOps<AllGatherOp>()) {
+      count += AllGatherRewriter(op).countTransfers();
+      if (count > PlanOp::kMaxTransfers) {
+        op.emitOpError() << "expects a plan of at most "
+                         << PlanOp::kMaxTransfers
+                         << " transfers, but with those of this collective it "
+                            "has "
+                         << count;
+        return signalPassFailure();
+      }
     }
     for (auto op :
          llvm::make_early_inc_range(plan.getBody().getOps<AllGatherOp>())) {

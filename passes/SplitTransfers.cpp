@@ -35,8 +35,21 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
     }
     if (count == 1)
       return;
+    // One pass object works on several plans, one after another.
+    pieces.clear();
+    joins.clear();
     SmallVector<TransferOpInterface> transfers =
         llvm::to_vector(plan.getBody().getOps<TransferOpInterface>());
+    int64_t made = 0;
+    for (TransferOpInterface transfer : transfers) {
+      made += countPieces(transfer, count);
+      if (made > PlanOp::kMaxTransfers) {
+        plan.emitOpError() << "expects at most " << PlanOp::kMaxTransfers
+                           << " transfers, but splits = " << count
+                           << " would make more of its " << transfers.size();
+        return signalPassFailure();
+      }
+    }
     for (TransferOpInterface transfer : transfers)
       split(transfer, count);
     for (TransferOpInterface transfer : llvm::reverse(transfers))
@@ -45,9 +58,23 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
   }
 
 private:
+  /// The first dimension of more than one row, or the end.
+  static const int64_t *findDimension(ArrayRef<int64_t> sizes) {
+    return llvm::find_if(sizes, [](int64_t size) { return size > 1; });
+  }
+
+  static int64_t countPieces(TransferOpInterface transfer, int64_t count) {
+    ArrayRef<int64_t> sizes = transfer.getSizes();
+    const int64_t *longer = findDimension(sizes);
+    if (longer == sizes.end())
+      return 1;
+    int64_t rows = llvm::divideCeilSigned(*longer, count);
+    return llvm::divideCeilSigned(*longer, rows);
+  }
+
   void split(TransferOpInterface transfer, int64_t count) {
     ArrayRef<int64_t> sizes = transfer.getSizes();
-    auto *longer = llvm::find_if(sizes, [](int64_t s) { return s > 1; });
+    const int64_t *longer = findDimension(sizes);
     if (longer == sizes.end())
       return;
     unsigned dim = longer - sizes.begin();

@@ -176,6 +176,8 @@ def _read(arguments: argparse.Namespace) -> str:
         raise SyncopateError(f"file: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SyncopateError(f"file: {file} is no text; expects {_PLAN}") from None
+    except ValueError as error:
+        raise SyncopateError(f"file: cannot read {str(file)!r}: {error}") from None
 
 
 def _schedule(arguments: argparse.Namespace) -> Schedule:
@@ -200,6 +202,8 @@ def _draw(arguments: argparse.Namespace) -> int:
         arguments.out.write_text(draw_schedule(schedule, title=title), encoding="utf-8")
     except OSError as error:
         raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
+    except ValueError as error:
+        raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
     print(arguments.out)
     return 0
 

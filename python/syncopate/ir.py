@@ -13,6 +13,8 @@ from syncopate.mlir.passmanager import PassManager
 
 __all__ = ["new_context", "parse", "run_pipeline", "translate_errors"]
 
+# The bindings cannot show a message that quotes bytes which are no text.
+_NO_TEXT = "expects strings in UTF-8, but the error quotes one that is none"
 _RUNNING = re.compile(r"^Failure while executing pass pipeline:\n")
 
 
@@ -32,6 +34,10 @@ def translate_errors(what: str = "") -> Iterator[None]:
     """
     try:
         yield
+    except RuntimeError as error:
+        if "conversion error" not in str(error):
+            raise
+        raise PlanError(f"{what}: {_NO_TEXT}" if what else _NO_TEXT) from None
     except ir.MLIRError as error:
         lines: list[str] = []
         for diagnostic in error.error_diagnostics:
@@ -63,8 +69,36 @@ def parse(text: str, context: ir.Context) -> ir.Module:
     Raises:
         PlanError: It is malformed, or breaks a rule of the dialect.
     """
-    with context, translate_errors():
-        return ir.Module.parse(text)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise PlanError(f"-:{line}: expects text, but got {text[error.start]!r}") from None
+    # MLIR's lexer may report an error, such as a quote that is not closed, that its parser then overlooks; the bindings
+    # end the process over an error of a call that succeeds. So errors are collected here, not by them.
+    lines: list[str] = []
+
+    def collect(diagnostic: Any) -> bool:
+        if diagnostic.severity != ir.DiagnosticSeverity.ERROR:
+            return False
+        try:
+            _describe(diagnostic, 0, lines)
+        except RuntimeError:
+            lines.append(_NO_TEXT)
+        return True
+
+    context.emit_error_diagnostics = True
+    handler = context.attach_diagnostic_handler(collect)
+    module = None
+    try:
+        with context, contextlib.suppress(ir.MLIRError):
+            module = ir.Module.parse(text)
+    finally:
+        handler.detach()
+        context.emit_error_diagnostics = False
+    if lines or module is None:
+        raise PlanError("\n".join(lines) or "the module is malformed")
+    return module
 
 
 def run_pipeline(module: ir.Module, pipeline: str) -> None:

@@ -456,8 +456,19 @@ chunk.plan @p mesh [2] {
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8xf32>
   chunk.kernel @k tiles [4, 4] ctas 1 args(%a as "a") : !chunk.buffer<8xf32> {
-    // expected-error @+1 {{expects an affine map whose divisors are positive, but got affine_map<(d0, d1) -> (d0 floordiv 0)>}}
+    // expected-error @+1 {{expects an affine map whose divisors are positive and whose constants are above -2^63, but got affine_map<(d0, d1) -> (d0 floordiv 0)>}}
     chunk.footprint read "a" at affine_map<(m, n) -> (m floordiv 0)> sizes [4]
+  }
+}
+
+// -----
+
+// footprint_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8xf32>
+  chunk.kernel @k tiles [4, 4] ctas 1 args(%a as "a") : !chunk.buffer<8xf32> {
+    // expected-error @+1 {{expects an affine map whose divisors are positive and whose constants are above -2^63, but got affine_map<(d0, d1) -> (-9223372036854775808)>}}
+    chunk.footprint read "a" at affine_map<(m, n) -> (-4611686018427387904 - 4611686018427387904)> sizes [4]
   }
 }
 
@@ -481,14 +492,18 @@ chunk.plan @p mesh [2] {
 }
 
 // -----
-chunk.plan @claim_c1 mesh [2] {
+
+// claim_c1
+chunk.plan @p mesh [2] {
   // expected-error @+1 {{expects one collective in its body}}
   chunk.claim {
   }
 }
 
 // -----
-chunk.plan @claim_c1_other mesh [2] {
+
+// claim_c1
+chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<4xf32>
   // expected-error @+1 {{expects one collective in its body}}
   chunk.claim {
@@ -498,10 +513,37 @@ chunk.plan @claim_c1_other mesh [2] {
 }
 
 // -----
-chunk.plan @claim_c1_after mesh [2] {
+
+// claim_c1
+chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<4xf32>
   chunk.claim {
     // expected-error @+1 {{expects parent op 'chunk.plan'}}
     chunk.input %a[0] sizes [4] on 0 : !chunk.buffer<4xf32>
   }
+}
+
+// -----
+
+// plan_c7
+chunk.plan @p mesh [3] {
+  // expected-error @+1 {{expects at most 8388608 tiles on all ranks together, but got 4000000 on each of 3}}
+  chunk.kernel @k tiles [2000, 2000] ctas 1 args() {}
+}
+
+// -----
+
+// plan_c8
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects names in UTF-8, but got "\FF"}}
+  %a = chunk.buffer "\FF" : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_gather_c4
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<1000x100x2x4x2xi8>
+  // expected-error @+1 {{expects a chunk of at most 65536 slices of rows with one stride, but got 200000}}
+  %t = chunk.all_gather %a axis 4 group [0, 1] : !chunk.buffer<1000x100x2x4x2xi8>
 }

@@ -109,6 +109,13 @@ def test_missing_file_is_one_line(capsys):
     )
 
 
+def test_path_that_no_file_can_have_is_one_line(tmp_path, capsys):
+    assert main(["explain", "a\0b"]) == 1
+    assert capsys.readouterr().err.startswith("syncopate: file: cannot read 'a\\x00b'")
+    assert main(["draw", str(RING), "--out", "a\0b"]) == 1
+    assert capsys.readouterr().err.startswith("syncopate: --out: cannot write 'a\\x00b'")
+
+
 def test_bad_plan_is_one_error_with_its_file_and_line(tmp_path, capsys):
     plan = tmp_path / "bad.mlir"
     plan.write_text(RING.read_text().replace("from 2 to 0 :", "from 2 to 3 :"))

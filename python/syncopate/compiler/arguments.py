@@ -11,7 +11,7 @@ from triton.compiler.compiler import make_backend
 from triton.runtime.jit import JITFunction
 
 from syncopate.abi import Realization
-from syncopate.compiler.binding import Binding
+from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
@@ -21,11 +21,16 @@ from syncopate.runtime.interface import Table, TensorParam
 __all__ = ["check_binding", "check_numbers", "check_options", "check_roles", "check_types"]
 
 _LONGEST_S = 10**9
+_LARGEST = {"num_warps": 64, "num_stages": 64, "num_ctas": 16}
+"""Of Triton's options that it looks at in loops or hands to its passes as 32-bit integers."""
+_WARP_GROUP = 4
 _HOPPER = 90
 """First capability with TMA, and with registers that move between the warps of a CTA."""
 
 
-def check_types(kernel: Any, plan: Any, bind: Any, strategy: Any) -> None:
+def check_types(
+    kernel: Any, plan: Any, bind: Any, strategy: Any, footprints: Any, options: Any
+) -> None:
     """Raises SyncopateError for the first argument of a wrong type."""
     if not isinstance(kernel, JITFunction):
         raise SyncopateError(
@@ -41,12 +46,28 @@ def check_types(kernel: Any, plan: Any, bind: Any, strategy: Any) -> None:
             f"bind: expects a mapping from the kernel's parameters, but got {type(bind).__name__}"
         )
 
+    if not isinstance(options, Mapping):
+        raise SyncopateError(
+            f"options: expects a mapping from the names of Triton's options, but got {options!r}"
+        )
+    if not isinstance(footprints, Sequence) or not all(
+        isinstance(footprint, Footprint) for footprint in footprints
+    ):
+        raise SyncopateError(
+            f"footprints: expects a sequence of syncopate.Footprint, but got {footprints!r}"
+        )
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether a value is an integer that the dialect can hold."""
+    return isinstance(value, int) and -(2**63) <= value < 2**63
+
 
 def check_numbers(tiles: Any, ctas: Any, timeout: Any) -> None:
     """Raises SyncopateError for a number that is none, or out of its range."""
-    if not isinstance(tiles, Sequence) or not all(isinstance(size, int) for size in tiles):
+    if not isinstance(tiles, Sequence) or not all(_is_integer(size) for size in tiles):
         raise SyncopateError(f"tiles: expects a sequence of integers, but got {tiles!r}")
-    if not isinstance(ctas, int):
+    if not _is_integer(ctas):
         raise SyncopateError(f"ctas: expects an integer, but got {ctas!r}")
     if not isinstance(timeout, (int, float)) or not 0 <= timeout <= _LONGEST_S:
         raise SyncopateError(
@@ -62,11 +83,15 @@ def check_options(options: Mapping[str, Any], gpu: GPUTarget) -> None:
             raise SyncopateError(
                 f"options: Triton has no option {name!r}; it has {', '.join(sorted(known))}"
             )
-        if name in ("num_warps", "num_stages", "num_ctas") and not isinstance(value, int):
-            raise SyncopateError(f"options: {name} expects an integer, but got {value!r}")
+        if name in _LARGEST and not (_is_integer(value) and 0 <= value <= _LARGEST[name]):
+            raise SyncopateError(
+                f"options: {name} expects an integer up to {_LARGEST[name]}, but got {value!r}"
+            )
     warps = options.get("num_warps", 4)
-    if warps < 1 or warps & (warps - 1):
-        raise SyncopateError(f"options: num_warps expects a power of two, but got {warps}")
+    if warps < _WARP_GROUP or warps & (warps - 1):
+        raise SyncopateError(
+            f"options: num_warps expects a power of two of at least {_WARP_GROUP}, the warps of a role, but got {warps}"
+        )
     if options.get("num_ctas", 1) != 1:
         raise SyncopateError(
             f"options: num_ctas expects 1, since kernels in clusters cannot be fused, but got {options['num_ctas']}"

@@ -38,11 +38,24 @@ class Tensor:
             raise SyncopateError(
                 f"tensor: expects a Python identifier as its name, but got {self.name!r}"
             )
-        for what, sizes in (("shape", self.shape), ("strides", self.strides or self.shape)):
-            if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+        strides = self.shape if self.strides is None else self.strides
+        for what, sizes in (("shape", self.shape), ("strides", strides)):
+            if not _are_positive(sizes):
                 raise SyncopateError(
                     f"tensor {self.name!r}: expects a {what} of positive integers, but got {sizes!r}"
                 )
+        if len(strides) != len(self.shape):
+            raise SyncopateError(
+                f"tensor {self.name!r}: expects {len(self.shape)} strides, but got {len(strides)}"
+            )
+        if not isinstance(self.dtype, str):
+            raise SyncopateError(
+                f"tensor {self.name!r}: expects a dtype such as 'bf16', but got {self.dtype!r}"
+            )
+        if not isinstance(self.output, bool):
+            raise SyncopateError(
+                f"tensor {self.name!r}: output expects a bool, but got {self.output!r}"
+            )
         if math.prod(self.shape) >= 2**48:
             raise SyncopateError(
                 f"tensor {self.name!r}: expects fewer than 2^48 elements, but got shape {list(self.shape)}"
@@ -61,12 +74,22 @@ class Descriptor:
     source: Buffer | Tensor
     block: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        _check_source("descriptor", self.source)
+        if not _are_positive(self.block):
+            raise SyncopateError(
+                f"descriptor of {self.source.name!r}: expects a block of positive integers, but got {self.block!r}"
+            )
+
 
 @dataclass(frozen=True)
 class Pointer:
     """A pointer to the first element of a plan buffer or tensor."""
 
     source: Buffer | Tensor
+
+    def __post_init__(self) -> None:
+        _check_source("pointer", self.source)
 
 
 @dataclass(frozen=True)
@@ -87,10 +110,44 @@ class Footprint:
     access: str = "read"
 
     def __post_init__(self) -> None:
-        if self.access not in ("read", "write"):
+        what = f"footprint of {self.argument!r}"
+        if not isinstance(self.argument, str) or not _is_text(self.argument):
+            raise SyncopateError(f"{what}: expects the name of a parameter")
+        if not callable(self.offsets):
             raise SyncopateError(
-                f"footprint of {self.argument!r}: access expects read or write, but got {self.access!r}"
+                f"{what}: expects offsets to be a function of tile coordinates, but got {self.offsets!r}"
             )
+        if not _are_positive(self.sizes):
+            raise SyncopateError(
+                f"{what}: expects sizes of positive integers, but got {self.sizes!r}"
+            )
+        if not isinstance(self.access, str) or self.access not in ("read", "write"):
+            raise SyncopateError(f"{what}: access expects read or write, but got {self.access!r}")
+
+
+def _are_positive(sizes: Any) -> bool:
+    """Whether a value is a sequence of positive integers of 64 bits, and not an empty one."""
+    return (
+        isinstance(sizes, Sequence)
+        and len(sizes) > 0
+        and all(type(size) is int and 0 < size < 2**63 for size in sizes)
+    )
+
+
+def _is_text(value: str) -> bool:
+    """Whether a string can be written to a file."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_source(what: str, source: Any) -> None:
+    if not isinstance(source, (Buffer, Tensor)):
+        raise SyncopateError(
+            f"{what}: expects a buffer of the plan or a Tensor as its source, but got {source!r}"
+        )
 
 
 Bound = Descriptor | Pointer | int | float | bool
@@ -140,6 +197,8 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
                 "value"
             )
         value = bind.get(name, parameter.default)
+        if isinstance(value, str) and not _is_text(value):
+            raise SyncopateError(f"bind: parameter {name!r}: expects text, but got {value!r}")
         if parameter.is_constexpr:
             signature[name] = "constexpr"
             constexprs[name] = value

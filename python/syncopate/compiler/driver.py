@@ -71,14 +71,15 @@ def compile(
     target = Target.parse(target)
     strategy = Strategy() if strategy is None else strategy
     ctas = target.num_sms if ctas is None else ctas
-    check_types(kernel, plan, bind, strategy)
+    options = {} if options is None else options
+    check_types(kernel, plan, bind, strategy, footprints, options)
     check_numbers(tiles, ctas, timeout)
-    check_options(options or {}, GPUTarget("cuda", target.capability, 32))
+    check_options(options, GPUTarget("cuda", target.capability, 32))
     binding = bind_parameters(kernel, bind)
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding)
-    spec = make_spec(kernel, name, binding, options or {}, target, companion)
+    spec = make_spec(kernel, name, binding, options, target, companion)
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
     kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)

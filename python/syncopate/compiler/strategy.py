@@ -70,7 +70,7 @@ class Strategy:
         ):
             try:
                 object.__setattr__(self, name, kind(getattr(self, name)))
-            except ValueError:
+            except (TypeError, ValueError):
                 known = ", ".join(member.value for member in kind)
                 raise SyncopateError(
                     f"{name}: expects one of {known}, but got {getattr(self, name)!r}"

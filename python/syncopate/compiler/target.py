@@ -35,6 +35,9 @@ class Target:
     num_sms: int = 132
 
     def __post_init__(self) -> None:
+        for name in ("capability", "num_sms"):
+            if type(value := getattr(self, name)) is not int:
+                raise SyncopateError(f"{name}: expects an integer, but got {value!r}")
         if self.capability not in _SHARED_BYTES:
             known = ", ".join(f"sm_{capability}" for capability in _SHARED_BYTES)
             raise SyncopateError(f"target: expects one of {known}, but got sm_{self.capability}")
@@ -50,7 +53,7 @@ class Target:
         """
         if isinstance(target, Target):
             return target
-        match = re.fullmatch(r"sm_(\d+)a?", target) if isinstance(target, str) else None
+        match = re.fullmatch(r"sm_(\d{1,4})a?", target) if isinstance(target, str) else None
         if match is None:
             raise SyncopateError(f"target: expects a name such as sm_90, but got {target!r}")
         return Target(int(match[1]))

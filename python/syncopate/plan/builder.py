@@ -56,7 +56,7 @@ class Buffer:
             indices + (slice(None),) * (len(self.shape) - len(indices)), self.shape, strict=True
         ):
             if isinstance(entry, slice):
-                if entry.step not in (None, 1):
+                if entry.step is not None and _integer(what, entry.step) != 1:
                     raise PlanError(f"{what}: expects slices without step, but got {entry.step}")
                 begin = 0 if entry.start is None else _integer(what, entry.start)
                 end = bound if entry.stop is None else _integer(what, entry.stop)
@@ -149,6 +149,8 @@ class Plan:
         """
         _string("name", name)
         sizes = _integers("shape", shape)
+        if shard_axis is not None:
+            _axis(name, shard_axis, len(sizes))
         with self._here():
             op = ops.BufferOp(_buffer_type(sizes, _string("dtype", dtype)), name)
             self._checked(op)
@@ -299,9 +301,12 @@ class Plan:
             raise PlanError(
                 "after: expects a sequence of tokens, but got a single one; write [token]"
             )
-        if not isinstance(after, Iterable):
-            raise PlanError(f"after: expects a sequence of tokens, but got {_describe(after)}")
-        tokens = list(after)
+        try:
+            tokens = list(after)
+        except TypeError:
+            raise PlanError(
+                f"after: expects a sequence of tokens, but got {_describe(after)}"
+            ) from None
         for token in tokens:
             if not isinstance(token, Token):
                 raise PlanError(f"after: expects tokens of the plan, but got {_describe(token)}")
@@ -358,10 +363,7 @@ def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:
     Raises:
         PlanError: The axis is none of the buffer.
     """
-    if not 0 <= _integer("axis", axis) < len(buffer.shape):
-        raise PlanError(
-            f"axis: expects a dimension of buffer {buffer.name} in [0, {len(buffer.shape)}), but got {axis}"
-        )
+    axis = _axis(buffer.name, axis, len(buffer.shape))
     rows = -(-buffer.shape[axis] // parts)
     blocks: list[Chunk | None] = []
     for part in range(parts):
@@ -370,6 +372,15 @@ def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:
         index[axis] = slice(begin, end)
         blocks.append(buffer[tuple(index)] if end > begin else None)
     return blocks
+
+
+def _axis(buffer: str, axis: Any, rank: int) -> int:
+    dimension = _integer("axis", axis)
+    if not 0 <= dimension < rank:
+        raise PlanError(
+            f"axis: expects a dimension of buffer {buffer} in [0, {rank}), but got {dimension}"
+        )
+    return dimension
 
 
 def _describe(value: Any) -> str:
@@ -388,24 +399,35 @@ def _integer(name: str, value: Any) -> int:
 
 
 def _integers(name: str, values: Any) -> tuple[int, ...]:
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    try:
+        entries = None if isinstance(values, str) else tuple(values)
+    except TypeError:
+        entries = None
+    if entries is None:
         raise PlanError(f"{name}: expects a sequence of integers, but got {_describe(values)}")
-    return tuple(_integer(name, value) for value in values)
+    return tuple(_integer(name, value) for value in entries)
 
 
 def _string(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise PlanError(f"{name}: expects a string, but got {_describe(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise PlanError(f"{name}: expects text, but got {value!r}") from None
     return value
 
 
 def _buffer_type(shape: Sequence[int], dtype: str) -> ir.Type:
     try:
-        element = ir.Type.parse(dtype)
+        # MLIR's parser of types ends the process for an empty text.
+        element = ir.Type.parse(dtype) if dtype.isalnum() else None
     except ir.MLIRError:
+        element = None
+    if element is None:
         raise PlanError(
             f"dtype: expects an element type as MLIR spells it, such as bf16, but got {dtype!r}"
-        ) from None
+        )
     try:
         return ops.BufferType.get(list(shape), element)
     except ValueError as error:
@@ -416,6 +438,6 @@ def _enum(name: str, value: str | None, known: type[enum.IntEnum]) -> ir.Attribu
     if value is None:
         return None
     names = [str(member) for member in known]
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         raise PlanError(f"{name}: expects one of {', '.join(names)}, but got {value!r}")
     return ir.Attribute.parse(f"#chunk<{name} {value}>")

@@ -148,6 +148,8 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
     ]
     arguments = [name.value for name in kernel.attributes["arg_names"]]
     for op in kernel.regions[0].blocks[0].operations:
+        if not isinstance(op, ops.FootprintOp):
+            continue
         argument = op.attributes["arg"].value
         results = [_to_function(expr) for expr in op.attributes["map"].value.results]
         yield Access(

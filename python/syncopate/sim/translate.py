@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from syncopate.ir import new_context
+from syncopate.errors import PlanError
+from syncopate.ir import new_context, parse
 from syncopate.mlir import ir
 from syncopate.sim import runtime_library
 from syncopate.sim.findings import SimulationError
@@ -20,6 +21,15 @@ from syncopate.sim.values import Element, element, parse_shaped
 
 __all__ = ["Kernel", "Translator", "translate"]
 
+# What emitters run into where an operation is not as Triton writes it.
+_UNKNOWN_FORM = (
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
 _LOCATION = re.compile(r'"([^"]+)":(\d+)')
 
 
@@ -76,9 +86,19 @@ def translate(text: str) -> Kernel:
     """
     context = new_context()
     context.allow_unregistered_dialects = True
-    with context:
-        module = ir.Module.parse(text)
+    try:
+        module = parse(text, context)
+    except PlanError as error:
+        raise SimulationError(f"the fused kernel is malformed: {error}") from None
     return Translator(module).run()
+
+
+def _only_block(region: Any) -> Any:
+    if len(region.blocks) != 1:
+        raise SimulationError(
+            f"the simulator expects one block in a function, but got {len(region.blocks)}"
+        )
+    return region.blocks[0]
 
 
 class Translator:
@@ -101,8 +121,8 @@ class Translator:
         self.targets: list[Any] = []
         self.partitions: list[str] = []
         self.combining = False
-        self.old_store_wait = "tensordesc<tensor<" in str(
-            module.operation.regions[0].blocks[0].operations[0].attributes
+        self.old_store_wait = any(
+            "tensordesc<tensor<" in str(op.attributes) for op in module.body.operations
         )
 
     def run(self) -> Kernel:
@@ -112,22 +132,27 @@ class Translator:
         ]
         if len(functions) != 1:
             raise SimulationError(f"expects one tt.func, but got {len(functions)}")
-        block = functions[0].regions[0].blocks[0]
-        arguments = [self.define(value) for value in block.arguments]
+        entry = _only_block(functions[0].regions[0])
+        arguments = [self.define(value) for value in entry.arguments]
         self.write(f"def kernel({', '.join(['a', *arguments])}):")
-        self.body(block)
+        self.body(entry)
         while self._functions:
             name, region = self._functions.pop(0)
-            block = region.blocks[0]
+            block = _only_block(region)
             captures = [self.define(value) for value in block.arguments]
             self.write(f"def {name}({', '.join(['a', *captures])}):")
             self.body(block)
         source = "\n".join(self._lines) + "\n"
         names = {**vars(runtime_library), **self.constants}
-        exec(compile(source, "<fused kernel>", "exec"), names)
+        try:
+            exec(compile(source, "<fused kernel>", "exec"), names)
+        except SyntaxError as error:
+            raise SimulationError(
+                f"the simulator cannot make Python of the fused kernel ({error.msg}): {error.text}"
+            ) from error
         return Kernel(
             names["kernel"],
-            tuple(str(value.type) for value in functions[0].regions[0].blocks[0].arguments),
+            tuple(str(value.type) for value in entry.arguments),
             source,
             self._sites,
             self.roles,
@@ -168,7 +193,7 @@ class Translator:
                 )
             try:
                 emit(self, operation)
-            except (KeyError, NotImplementedError, ValueError) as error:
+            except _UNKNOWN_FORM as error:
                 raise SimulationError(
                     f"the simulator does not know this form of {operation.name} ({error}):\n"
                     f"  {first_line(operation)}\n  at {place_of(operation)}"
