@@ -114,8 +114,12 @@ def _functions(file: str) -> list[tuple[int, int, str]]:
 
 
 def constant(value: int, kind: str, before: Any) -> Any:
-    """A constant in front of an operation."""
-    attribute = ir.Attribute.parse(f"{value} : {kind}" if kind != "i1" else "true" if value else "false")
+    """A constant in front of an operation; every element of a tensor is the number, or true."""
+    if kind.startswith("tensor"):
+        text = f"dense<{'true' if 'xi1' in kind else value}> : {kind}"
+    else:
+        text = ("true" if value else "false") if kind == "i1" else f"{value} : {kind}"
+    attribute = ir.Attribute.parse(text)
     op = ir.Operation.create(
         "arith.constant",
         results=[ir.Type.parse(kind)],
@@ -147,6 +151,13 @@ def remove(op: Any) -> None:
     """Takes an operation out; a number that it gave is 0 from then on."""
     for result in op.results:
         result.replace_all_uses_with(constant(0, str(result.type), op))
+    op.erase()
+
+
+def bypass(op: Any) -> None:
+    """Takes an operation out whose results are its first operands, changed in nothing but what may be done with them."""
+    for result, operand in zip(op.results, op.operands, strict=False):
+        result.replace_all_uses_with(operand)
     op.erase()
 
 
@@ -223,6 +234,16 @@ def decide(name: str, outcome: bool, *within: str, **options: Any) -> Edit:
     def edit(fused: Fused) -> None:
         for op in fused.find(name, *within, **options):
             op.operands[0] = constant(outcome, "i1", op)
+
+    return edit
+
+
+def pin(name: str, operand: int, value: int, *within: str, **options: Any) -> Edit:
+    """Makes an operand a constant."""
+
+    def edit(fused: Fused) -> None:
+        for op in fused.find(name, *within, **options):
+            op.operands[operand] = constant(value, str(op.operands[operand].type), op)
 
     return edit
 

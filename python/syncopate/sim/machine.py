@@ -14,6 +14,7 @@ from syncopate.sim.global_memory import GlobalMemory, Region
 from syncopate.sim.role import Role, RoleThreads
 from syncopate.sim.scheduler import Policy, Scheduler, Script
 from syncopate.sim.shared_memory import Mbarrier
+from syncopate.sim.values import wrap
 
 if TYPE_CHECKING:
     from syncopate.sim.translate import Kernel
@@ -39,6 +40,7 @@ class Machine:
         self.trace: list[TraceEvent] | None = None
         self.executing: tuple[Role, int] | None = None
         self.flag_words: dict[Region, int] = {}
+        self.state_words: dict[int, Region] = {}
         self.describe_flag: Callable[[int, int], str] = lambda rank, index: f"flag {index}"
         self.first_epoch = FIRST_EPOCH
         self._skipped_ns = 0
@@ -149,8 +151,16 @@ class Machine:
             self.event(
                 role.threads.name, "raises", f"{self.name_word(region, offset)}: {old} -> {new}"
             )
-        if new < old and region in self.flag_words and not (old > 0x40000000 and new < 0):
-            self.report(
-                Kind.OVERFLOW,
-                f"{role.threads.name} lowers {self.name_word(region, offset)} from {old} to {new}",
-            )
+        self.check_flag(role.threads.name, region, offset, int(old), int(new))
+
+    def check_flag(self, who: str, region: Region, offset: int, old: int, new: int) -> None:
+        """Checks that a flag does not go back, and that a twin is not raised before it was consumed."""
+        if region not in self.flag_words:
+            return
+        if self.is_twin(region, offset):
+            if old == new == 1:
+                name = self.name_word(region, offset)
+                self.report(Kind.OVERFLOW, f"{who} raises {name} again before it was consumed")
+        elif wrap(new - old, 32) < 0:
+            name = self.name_word(region, offset)
+            self.report(Kind.OVERFLOW, f"{who} lowers {name} from {old} to {new}")

@@ -54,9 +54,9 @@ from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
 from syncopate.sim.host import Host
 from syncopate.sim.machine import Machine
 from syncopate.sim.rank_memory import Symmetric
-from syncopate.sim.role import Role
 from syncopate.sim.scheduler import Policy, Script, Task
-from syncopate.sim.translate import Kernel, place_of, translate
+from syncopate.sim.stuck import describe_stuck
+from syncopate.sim.translate import Kernel, translate
 from syncopate.sim.values import element
 
 __all__ = ["Result", "simulate"]
@@ -184,16 +184,9 @@ def _report_faults(machine: Machine, hosts: Sequence[Host]) -> bool:
 
 
 def _report_stuck(machine: Machine, stuck: Sequence[Task]) -> None:
-    lines = []
-    for task in stuck:
-        place = ""
-        if isinstance(task.owner, Role):
-            op = machine.kernel.sites.get(task.owner.site)
-            place = f", at {place_of(op)}" if op is not None else ""
-        does = "runs on without end" if task.blocked is None else f"waits for {task.blocked.says()}"
-        lines.append(f"{task.name} {does}{place}")
+    message = describe_stuck(machine, stuck)
     machine.scheduler.current = None
-    machine.report(Kind.DEADLOCK, "nobody can go on:\n  " + "\n  ".join(sorted(lines)))
+    machine.report(Kind.DEADLOCK, message)
 
 
 def _prepare_inputs(
