@@ -7,17 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from faults_kernel import any_, engine, engine_puts, ldst, reads_several_shards
 from fused_edits import DoesNotApply
 from sim_faults import Fault, Where
+from sim_features import any_, engine, engine_puts, ldst, reads_several_shards
 from sim_table import Case
 
 from syncopate.sim.findings import Kind
 
 __all__ = ["TABLE_FAULTS"]
-
-D, R, U, X, O = Kind.DEADLOCK, Kind.RACE, Kind.UNWRITTEN, Kind.OUT_OF_BOUNDS, Kind.OUTPUT
-V = Kind.OVERFLOW
 
 Columns = dict[str, dict[str, Any]]
 TableEdit = Callable[[Any, int, Columns], bool]
@@ -79,13 +76,16 @@ def sixteen_bytes_low(_: Any, __: int, columns: Columns) -> bool:
 
 
 def next_chunk(_: Any, __: int, columns: Columns) -> bool:
-    """The source of each command is that of the one after it."""
+    """Commands of the same size have each other's source."""
     commands = columns["commands"]
-    if len(set(commands["src_offset"])) < 2:
-        return False
-    for name in ("src_rank", "src_offset"):
-        commands[name][:] = np.roll(commands[name], 1)
-    return True
+    changed = False
+    for size in np.unique(commands["row_bytes"]):
+        alike = np.flatnonzero(commands["row_bytes"] == size)
+        for name in ("src_rank", "src_offset"):
+            rolled = np.roll(commands[name][alike], 1)
+            changed |= bool((rolled != commands[name][alike]).any())
+            commands[name][alike] = rolled
+    return changed
 
 
 def other_destination(program: Any, rank: int, columns: Columns) -> bool:
@@ -188,9 +188,16 @@ def _brought_to(program: Any, rank: int) -> int:
 
 
 def fault(
-    name: str, broken: str, found: set[Kind], edit: TableEdit, on: Callable[[Case], bool] = any_
+    name: str,
+    broken: str,
+    found: set[Kind],
+    edit: TableEdit,
+    on: Callable[[Case], bool] = any_,
+    *,
+    wrong_results: bool = False,
 ) -> Fault:
-    return Fault(name, broken, Where.TABLES, tables(edit), frozenset(found), on)
+    apply = tables(edit)
+    return Fault(name, broken, Where.TABLES, apply, frozenset(found), on, wrong_results)
 
 
 def several_commands(case: Case) -> bool:
@@ -202,25 +209,130 @@ def puts_by_ldst(case: Case) -> bool:
 
 
 TABLE_FAULTS: tuple[Fault, ...] = (
-    fault("no tile waits", "No tile has waits.", {U, R}, without("tiles", "wait")),
-    fault("no command waits", "No command has waits.", {U, R}, without("commands", "wait")),
-    fault("a rank raises nothing", "The commands of rank 0 raise no flags.", {D}, without("commands", "signal", only=lambda rank: rank == 0)),
-    fault("no guard", "Inputs are staged without waiting for those who get them.", {R}, without("calls", "guard"), lambda c: engine(c) and not engine_puts(c)),
-    fault("no end of calls", "Nobody is told that a call has ended.", {D}, without("calls", "close_signal")),
-    fault("no beginning of calls", "Nobody is told that an input is in place.", {D}, without("calls", "open"), lambda c: engine(c) and not engine_puts(c)),
-    fault("chunks end early", "Chunks lack their last row, or bytes.", {U}, one_row_less),
-    fault("chunks lie too low", "Chunks are put 16 bytes too low.", {U, R}, sixteen_bytes_low),
-    fault("the next chunk", "Commands copy each other's source.", {U, R, D}, next_chunk, several_commands),
-    fault("put to itself", "Commands put into the buffer of the rank that carries them out.", {U, R}, other_destination, puts_by_ldst),
-    fault("signals swapped", "Two commands raise each other's flags.", {U, R, D}, signals_swapped, several_commands),
-    fault("raised at another rank", "Flags of transfers are raised at the rank after the one that waits.", {D, U, R}, other_rank),
-    fault("one for an epoch", "Flags that count calls are set to 1.", {D, V}, kind_swapped, ldst),
-    fault("waits for twice the epoch", "Waits want twice the number of the call.", {D}, late),
-    fault("guards of this call", "What is needed of the call before is wanted of this one.", {D}, guards_as_counts, puts_by_ldst),
-    fault("the call before is enough", "Tiles and commands are content with the data of the call before.", {U, R}, counts_as_guards),
-    fault("waits one tile late", "Each tile has the waits of the one before it.", {U, R}, waits_at_next_tile),
-    fault("last wait left out", "A tile that needs several chunks does not wait for the last.", {U, R}, last_wait_missing, reads_several_shards),
-    fault("a tile computed twice", "A tile is computed twice, another not at all.", {R, O}, tile_twice),
-    fault("commands in a circle", "The first command of each rank waits for what a peer's brings it.", {D}, wait_for_each_other, puts_by_ldst),
-)  # fmt: skip
+    fault(
+        "no tile waits", "No tile has waits.", {Kind.UNWRITTEN, Kind.RACE}, without("tiles", "wait")
+    ),
+    fault(
+        "no command waits",
+        "No command has waits.",
+        {Kind.UNWRITTEN, Kind.RACE},
+        without("commands", "wait"),
+    ),
+    fault(
+        "a rank raises nothing",
+        "The commands of rank 0 raise no flags.",
+        {Kind.DEADLOCK},
+        without("commands", "signal", only=lambda rank: rank == 0),
+    ),
+    fault(
+        "no guard",
+        "Inputs are staged without waiting for those who get them.",
+        {Kind.RACE},
+        without("calls", "guard"),
+        lambda c: engine(c) and not engine_puts(c),
+    ),
+    fault(
+        "no end of calls",
+        "Nobody is told that a call has ended.",
+        {Kind.DEADLOCK},
+        without("calls", "close_signal"),
+    ),
+    fault(
+        "no beginning of calls",
+        "Nobody is told that an input is in place.",
+        {Kind.DEADLOCK},
+        without("calls", "open"),
+        lambda c: engine(c) and not engine_puts(c),
+    ),
+    fault(
+        "chunks end early", "Chunks lack their last row, or bytes.", {Kind.UNWRITTEN}, one_row_less
+    ),
+    fault(
+        "chunks lie too low",
+        "Chunks are put 16 bytes too low.",
+        {Kind.UNWRITTEN, Kind.RACE},
+        sixteen_bytes_low,
+    ),
+    fault(
+        "the next chunk",
+        "Commands copy each other's source.",
+        {Kind.UNWRITTEN, Kind.RACE, Kind.DEADLOCK},
+        next_chunk,
+        several_commands,
+        wrong_results=True,
+    ),
+    fault(
+        "put to itself",
+        "Commands put into the buffer of the rank that carries them out.",
+        {Kind.UNWRITTEN, Kind.RACE},
+        other_destination,
+        puts_by_ldst,
+    ),
+    fault(
+        "signals swapped",
+        "Two commands raise each other's flags.",
+        {Kind.UNWRITTEN, Kind.RACE, Kind.DEADLOCK},
+        signals_swapped,
+        several_commands,
+    ),
+    fault(
+        "raised at another rank",
+        "Flags of transfers are raised at the rank after the one that waits.",
+        {Kind.DEADLOCK, Kind.UNWRITTEN, Kind.RACE},
+        other_rank,
+    ),
+    fault(
+        "one for an epoch",
+        "Flags that count calls are set to 1.",
+        {Kind.DEADLOCK, Kind.OVERFLOW},
+        kind_swapped,
+        ldst,
+    ),
+    fault(
+        "waits for twice the epoch",
+        "Waits want twice the number of the call.",
+        {Kind.DEADLOCK},
+        late,
+    ),
+    fault(
+        "guards of this call",
+        "What is needed of the call before is wanted of this one.",
+        {Kind.DEADLOCK},
+        guards_as_counts,
+        puts_by_ldst,
+    ),
+    fault(
+        "the call before is enough",
+        "Tiles and commands are content with the data of the call before.",
+        {Kind.UNWRITTEN, Kind.RACE},
+        counts_as_guards,
+    ),
+    fault(
+        "waits one tile late",
+        "Each tile has the waits of the one before it.",
+        {Kind.UNWRITTEN, Kind.RACE},
+        waits_at_next_tile,
+        lambda c: not c.is_attention,
+    ),
+    fault(
+        "last wait left out",
+        "A tile that needs several chunks does not wait for the last.",
+        {Kind.UNWRITTEN, Kind.RACE},
+        last_wait_missing,
+        reads_several_shards,
+    ),
+    fault(
+        "a tile computed twice",
+        "A tile is computed twice, another not at all.",
+        {Kind.RACE, Kind.OUTPUT},
+        tile_twice,
+    ),
+    fault(
+        "commands in a circle",
+        "The first command of each rank waits for what a peer's brings it.",
+        {Kind.DEADLOCK},
+        wait_for_each_other,
+        puts_by_ldst,
+    ),
+)
 """In the order of the tables."""

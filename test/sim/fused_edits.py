@@ -155,7 +155,7 @@ def remove(op: Any) -> None:
 
 
 def bypass(op: Any) -> None:
-    """Takes an operation out whose results are its first operands, changed in nothing but what may be done with them."""
+    """Takes an operation out whose results are its first operands, and which only waits for them."""
     for result, operand in zip(op.results, op.operands, strict=False):
         result.replace_all_uses_with(operand)
     op.erase()
@@ -197,6 +197,31 @@ def contains(op: Any, name: str) -> bool:
 
     op.walk(visit)
     return any(found)
+
+
+def after(op: Any) -> list[Any]:
+    """The operations behind one in its block."""
+    block = list(op.operation.block.operations)
+    at = next(i for i, other in enumerate(block) if other.operation == op.operation)
+    return [other.operation for other in block[at + 1 :]]
+
+
+def block_of(op: Any) -> list[Any]:
+    """The operations of the block that an operation is in."""
+    return [other.operation for other in op.operation.block.operations]
+
+
+def move_up(op: Any, before: Any) -> None:
+    """Moves an operation, and what it needs, in front of another of the same block."""
+    for value in op.operands:
+        made = producer(value)
+        if (
+            made is not None
+            and made.operation.block == before.block
+            and block_of(before).index(made.operation) > block_of(before).index(before)
+        ):
+            move_up(made.operation, before)
+    op.operation.move_before(before)
 
 
 # Edits that several faults make.
@@ -254,5 +279,39 @@ def shift(name: str, operand: int, by: int, *within: str, **options: Any) -> Edi
     def edit(fused: Fused) -> None:
         for op in fused.find(name, *within, **options):
             op.operands[operand] = plus(op.operands[operand], by, op)
+
+    return edit
+
+
+def move_after(name: str, anchor: str, *within: str) -> Edit:
+    """Operations change places with the next one of another name in their block."""
+
+    def edit(fused: Fused) -> None:
+        moved = 0
+        for op in fused.find(name, *within):
+            later = [other for other in after(op) if other.name == anchor]
+            if later:
+                op.move_after(later[0])
+                moved += 1
+        if not moved:
+            raise DoesNotApply(f"{name} before {anchor}")
+
+    return edit
+
+
+def move_before(name: str, anchor: str, *within: str) -> Edit:
+    """Operations go in front of the last one of another name before them."""
+
+    def edit(fused: Fused) -> None:
+        moved = 0
+        for op in fused.find(name, *within):
+            block = block_of(op)
+            at = block.index(op)
+            earlier = [other for other in block[:at] if other.name == anchor]
+            if earlier:
+                op.move_before(earlier[-1])
+                moved += 1
+        if not moved:
+            raise DoesNotApply(f"{name} after {anchor}")
 
     return edit

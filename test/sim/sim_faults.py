@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fused_edits import Edit, kernel
+from sim_features import any_
 from sim_table import (
     ENGINE,
     LDST,
@@ -25,7 +27,7 @@ from syncopate.compiler.strategy import TileOrder
 from syncopate.sim.findings import Finding, Kind
 from syncopate.sim.simulate import simulate
 
-__all__ = ["FORMS", "SEEDS", "Fault", "Where", "find"]
+__all__ = ["FORMS", "SEEDS", "Fault", "Where", "find", "kernel_fault"]
 
 
 class Where(enum.Enum):
@@ -46,6 +48,8 @@ class Fault:
         where: What is edited.
         apply: Makes the broken program of a good one.
         found: Kinds of finding that count.
+        wrong_results: Whether a run without findings whose results are wrong counts as well: data of this call that
+            come from the wrong place.
         on: Whether a program has what the fault breaks; the fault has to be found in every one of FORMS that has.
     """
 
@@ -55,11 +59,31 @@ class Fault:
     apply: Callable[[Any], Any]
     found: frozenset[Kind]
     on: Callable[[Case], bool]
+    wrong_results: bool = False
+
+    def is_found(self, case: Case) -> bool:
+        """Whether a broken program is told from a good one."""
+        broken = self.apply(case.build())
+        if find(broken, self.found) is not None:
+            return True
+        result = simulate(broken, **options_of(0))
+        return self.wrong_results and not case.error(result) <= case.tolerance
 
     @property
     def forms(self) -> tuple[Case, ...]:
         """The programs in which it has to be found."""
         return tuple(case for case in FORMS if self.on(case))
+
+
+def kernel_fault(
+    name: str,
+    broken: str,
+    found: set[Kind],
+    edit: Edit,
+    on: Callable[[Case], bool] = any_,
+) -> Fault:
+    """A fault of the kernel."""
+    return Fault(name, broken, Where.KERNEL, kernel(edit), frozenset(found), on)
 
 
 FORMS: tuple[Case, ...] = (
@@ -68,13 +92,19 @@ FORMS: tuple[Case, ...] = (
     Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     Case(world=4, shape=(120, 104, 136), splits=2),
-    Case(realization=ENGINE, algorithm=RING_PULL, world=3, shape=(192, 64, 192), order=TileOrder.GROUPED),
+    Case(
+        realization=ENGINE,
+        algorithm=RING_PULL,
+        world=3,
+        shape=(192, 64, 192),
+        order=TileOrder.GROUPED,
+    ),
     Case(realization=ENGINE, world=4, shape=(120, 104, 136), splits=2),
     Case(Workload.AG_GEMM_POINTERS, LDST, RING_PULL, world=3, shape=(130, 70, 51), splits=2),
     Case(Workload.AG_GEMM_POINTERS, ENGINE, PULL, world=3, shape=(130, 70, 51)),
     Case(Workload.AG_GEMM_POINTERS, ENGINE, PUSH, shape=(128, 64, 128), target="sm_80"),
     Case(Workload.AG_ATTENTION, LDST, PUSH),
-)  # fmt: skip
+)
 """Programs that are broken: each of the table's kinds of kernel and of transfer, few enough for every fault."""
 
 SEEDS = range(10)

@@ -142,7 +142,13 @@ PROGRAMS: tuple[Case, ...] = (
     # In the order of their rows a rank's first tile is another rank's, so the pipeline's prologue waits.
     Case(algorithm=PUSH, shape=(192, 64, 192), order=TileOrder.GROUPED),
     Case(algorithm=RING_PULL, world=3, shape=(192, 64, 192), order=TileOrder.GROUPED),
-    Case(realization=ENGINE, algorithm=RING_PULL, world=3, shape=(192, 64, 192), order=TileOrder.GROUPED),
+    Case(
+        realization=ENGINE,
+        algorithm=RING_PULL,
+        world=3,
+        shape=(192, 64, 192),
+        order=TileOrder.GROUPED,
+    ),
     Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     # Element types.
@@ -151,19 +157,35 @@ PROGRAMS: tuple[Case, ...] = (
     Case(shape=(128, 64, 64), dtype="f8E4M3FN", out_dtype="bf16", config=TINY),
     Case(shape=(128, 64, 64), dtype="f8E5M2", out_dtype="f16", config=TINY, tolerance=1e-3),
     Case(shape=(128, 64, 64), dtype="f32", config=TINY, tolerance=1e-6),
-    Case(realization=ENGINE, algorithm=PULL, shape=(130, 60, 68), dtype="f32", config=TINY, tolerance=1e-6),
+    Case(
+        realization=ENGINE,
+        algorithm=PULL,
+        shape=(130, 60, 68),
+        dtype="f32",
+        config=TINY,
+        tolerance=1e-6,
+    ),
     # Kernels on pointers.
     Case(_POINTERS, LDST, PUSH, shape=(128, 64, 128)),
     Case(_POINTERS, LDST, RING_PULL, world=3, shape=(130, 70, 51), splits=2),
     Case(_POINTERS, ENGINE, PULL, world=3, shape=(130, 70, 51)),
     Case(_POINTERS, ENGINE, PUSH, shape=(128, 64, 128), target="sm_80"),
-    Case(_POINTERS, ENGINE, RING_PUSH, world=3, shape=(130, 70, 51), dtype="f16", target="sm_80", tolerance=1e-3),
+    Case(
+        _POINTERS,
+        ENGINE,
+        RING_PUSH,
+        world=3,
+        shape=(130, 70, 51),
+        dtype="f16",
+        target="sm_80",
+        tolerance=1e-3,
+    ),
     # Attention.
     Case(Workload.AG_ATTENTION, LDST, PUSH),
     Case(Workload.AG_ATTENTION, ENGINE, PULL, world=4),
     Case(Workload.AG_ATTENTION_CAUSAL, LDST, RING_PULL, world=4),
     Case(Workload.AG_ATTENTION_CAUSAL, ENGINE, PUSH),
-)  # fmt: skip
+)
 """Good programs. Sizes are small: what matters is in how many ways their parts can be interleaved."""
 
 _POLICIES = (Policy.RANDOM, Policy.LATE, Policy.RANDOM, Policy.EARLY, Policy.RANDOM)
