@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fused_edits import Edit, Fused, block_of, bypass, constant, integer, plus, producer, users
+from fused_edits import (
+    Edit,
+    Fused,
+    after,
+    block_of,
+    bypass,
+    constant,
+    integer,
+    plus,
+    producer,
+    users,
+)
+
+from syncopate.mlir import ir
 
 
 def own_input_from_buffer(fused: Fused) -> None:
@@ -84,6 +97,18 @@ def unpredicated(fused: Fused) -> None:
         last = len(op.operands) - 1
         if str(op.operands[last].type) == "i1":
             op.operands[last] = constant(1, "i1", op)
+
+
+def two_phases_ahead(fused: Fused) -> None:
+    """mbarriers complete two phases that nobody waits for."""
+    for op in fused.find(r"ttng\.init_barrier"):
+        for _ in range(2):
+            ir.Operation.create(
+                "ttng.arrive_barrier",
+                operands=[op.operands[0]],
+                attributes={"count": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)},
+                ip=ir.InsertionPoint(after(op)[0]),
+            )
 
 
 def early_end_of_barriers(fused: Fused) -> None:

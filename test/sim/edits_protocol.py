@@ -243,6 +243,12 @@ def engine_epoch_stays(fused: Fused) -> None:
     _epoch_stores(fused)[0].erase()
 
 
+def engine_epoch_back(fused: Fused) -> None:
+    """The word that the engine copies to flags goes back."""
+    (op, _) = _epoch_stores(fused)
+    op.operands[1] = plus(op.operands[1], -2, op)
+
+
 def epoch_twice(fused: Fused) -> None:
     """The epoch is advanced by two."""
     for op in _epoch_stores(fused):

@@ -12,6 +12,7 @@ from edits_pipeline import (
     pending,
     ring_of,
     slot_zero,
+    two_phases_ahead,
     unmasked,
     unpredicated,
 )
@@ -121,6 +122,13 @@ COMPUTE_FAULTS: tuple[Fault, ...] = (
         "mbarriers are used as they are found.",
         {Kind.BARRIER},
         drop(r"ttng\.init_barrier"),
+        tma,
+    ),
+    fault(
+        "mbarrier two phases ahead",
+        "mbarriers complete two phases that nobody waits for.",
+        {Kind.BARRIER},
+        two_phases_ahead,
         tma,
     ),
     fault(

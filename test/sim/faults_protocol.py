@@ -19,6 +19,7 @@ from edits_protocol import (
     count_before_copy,
     counted,
     done_before_wait,
+    engine_epoch_back,
     engine_epoch_stays,
     epoch_before_count,
     epoch_early,
@@ -399,6 +400,13 @@ PROTOCOL_FAULTS: tuple[Fault, ...] = (
         "The word that the engine copies to flags is not advanced.",
         {Kind.DEADLOCK},
         engine_epoch_stays,
+        engine,
+    ),
+    fault(
+        "engine's epoch goes back",
+        "The word that the engine copies to flags is lowered.",
+        {Kind.OVERFLOW},
+        engine_epoch_back,
         engine,
     ),
     fault(

@@ -21,11 +21,13 @@ What is modelled
   wait_group of bulk stores before a release. Triton 3.6 lowers every store wait to the `.read` form, which says nothing
   about global memory.
 * Data races between any two accesses of global memory, by granules of up to 16 bytes; reads of bytes of plan buffers
-  and tensors that were not written in the same call; accesses outside a tensor; mbarriers: phases, arrivals, bytes;
-  flags that go back, twins that are raised twice.
+  and tensors that were not written in the same call; accesses outside a tensor; mbarriers: phases, arrivals, bytes,
+  a phase that a waiting role has missed, memory that is freed while they are valid; flags that go back, in wrapping
+  arithmetic, twins that are raised before they were consumed.
 * Shared memory by slots: an asynchronous access that was not waited for, in either direction, and missing
-  fence.proxy.async.shared::cta. Between ordinary accesses of one role Triton inserts barriers itself (its membar
-  analysis), which is taken for granted here and does not count for global memory.
+  fence.proxy.async.shared::cta; a role that ends while its bulk stores may still read. Between ordinary accesses of
+  one role Triton inserts barriers itself (its membar analysis), which is taken for granted here and does not count for
+  global memory.
 
 What is not
 -----------

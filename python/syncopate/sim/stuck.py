@@ -93,7 +93,7 @@ class _Waits:
         """A stuck task that this one waits for; one that closes the circle if there is one."""
         followers = [other for producer in self._producers[task] for other in producer.tasks]
         closing = [other for other in followers if other in path]
-        return (closing or followers or [None])[0]
+        return next(iter(closing or followers), None)
 
     def _edge(self, task: Task) -> str:
         producer = next(p for p in self._producers[task] if p.tasks)
