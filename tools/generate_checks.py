@@ -20,11 +20,14 @@ RUNS = ROOT / "docs" / "results" / "simulator.json"
 sys.path.insert(0, str(ROOT / "test" / "sim"))
 
 from faults_compute import COMPUTE_FAULTS  # noqa: E402
+from faults_order import ORDER_FAULTS  # noqa: E402
 from faults_plan import EXAMPLES, PLAN_FAULTS  # noqa: E402
-from faults_protocol import PROTOCOL_FAULTS  # noqa: E402
 from faults_tables import TABLE_FAULTS  # noqa: E402
+from faults_transfer import TRANSFER_FAULTS  # noqa: E402
 from sim_faults import FORMS, Fault  # noqa: E402
 from sim_table import PROGRAMS  # noqa: E402
+
+PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

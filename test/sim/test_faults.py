@@ -6,9 +6,10 @@ import subprocess
 import pytest
 from edits_protocol import COMMAND, RMW
 from faults_compute import COMPUTE_FAULTS
+from faults_order import GPU, ORDER_FAULTS
 from faults_plan import PLAN_FAULTS
-from faults_protocol import GPU, PROTOCOL_FAULTS
 from faults_tables import TABLE_FAULTS
+from faults_transfer import TRANSFER_FAULTS
 from fused_edits import change, kernel
 from sim_faults import FORMS, find
 from sim_programs import ag_gemm, with_fused
@@ -19,7 +20,7 @@ from syncopate.compiler.strategy import TileOrder
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
-KERNEL_FAULTS = (*PROTOCOL_FAULTS, *COMPUTE_FAULTS)
+KERNEL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *COMPUTE_FAULTS)
 FAULTS = (*KERNEL_FAULTS, *TABLE_FAULTS)
 NAMED = {fault.name: fault for fault in FAULTS}
 
