@@ -84,14 +84,11 @@ def main() -> int:
             break
         steps += sum(check(case, seed) for case in PROGRAMS)
         seeds = seed + 1
-        if seeds % 10 == 0 or seeds == arguments.seeds:
-            print(f"{seeds} seeds of {len(PROGRAMS)} programs", flush=True)
+        print(f"{seeds} seeds of {len(PROGRAMS)} programs", flush=True)
+        if arguments.record:
+            versions = (triton.__version__, np.__version__, commit)
             today = datetime.date.today().isoformat()
-            soak = Soak(
-                triton.__version__, np.__version__, commit, today, len(PROGRAMS), seeds, steps
-            )
-            if arguments.record:
-                record(soak, RECORD)
+            record(Soak(*versions, today, len(PROGRAMS), seeds, steps), RECORD)
     return 0
 
 
