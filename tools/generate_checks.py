@@ -24,7 +24,7 @@ from faults_order import ORDER_FAULTS  # noqa: E402
 from faults_plan import EXAMPLES, PLAN_FAULTS  # noqa: E402
 from faults_tables import TABLE_FAULTS  # noqa: E402
 from faults_transfer import TRANSFER_FAULTS  # noqa: E402
-from sim_faults import FORMS, Fault  # noqa: E402
+from sim_faults import FORMS, Fault, Where  # noqa: E402
 from sim_table import PROGRAMS  # noqa: E402
 
 PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS)
@@ -40,10 +40,10 @@ def _kinds(fault: Fault) -> str:
     return ", ".join(kinds + ["wrong results"] * fault.wrong_results)
 
 
-def _corpus(faults: Sequence[Fault], *, static: bool) -> str:
+def _corpus(faults: Sequence[Fault]) -> str:
     header = ["fault", "what is broken", "found dynamically as", "on programs"]
     rows = [[f.name, f.broken, _kinds(f), str(len(f.forms))] for f in faults]
-    if static:
+    if any(fault.where is Where.TABLES for fault in faults):
         header.insert(3, "found statically")
         for row in rows:
             row.insert(3, "-")
@@ -112,9 +112,9 @@ def fill(page: str) -> str:
     """
     parts = {
         "count": _count(),
-        "protocol": _corpus(PROTOCOL_FAULTS, static=False),
-        "compute": _corpus(COMPUTE_FAULTS, static=False),
-        "tables": _corpus(TABLE_FAULTS, static=True),
+        "protocol": _corpus(PROTOCOL_FAULTS),
+        "compute": _corpus(COMPUTE_FAULTS),
+        "tables": _corpus(TABLE_FAULTS),
         "plans": _plans(),
         "programs": _programs(),
         "runs": _runs(),

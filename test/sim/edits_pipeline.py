@@ -37,23 +37,18 @@ def first_tile(fused: Fused) -> None:
         op.operands[0] = constant(0, "i32", op)
 
 
-def _parity(fused: Fused) -> list[Any]:
-    return fused.find(r"ttng\.wait_barrier")
-
-
 def inverted_phase(fused: Fused) -> None:
     """mbarriers are waited for with the parity of the phase before."""
-    for op in _parity(fused):
+    for op in fused.find(r"ttng\.wait_barrier"):
         op.operands[1] = plus(op.operands[1], 1, op)
 
 
-def ring_of(change_by: int, which: str = "both") -> Edit:
+def ring_of(more: int) -> Edit:
     """The pipeline's slot numbers wrap around at another number of slots."""
 
     def edit(fused: Fused) -> None:
-        found = fused.find(r"arith\.cmpi", where=_wraps_slots)
-        for op in found:
-            op.operands[1] = plus(op.operands[1], change_by, op)
+        for op in fused.find(r"arith\.cmpi", where=_wraps_slots):
+            op.operands[1] = plus(op.operands[1], more, op)
 
     return edit
 

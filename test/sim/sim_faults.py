@@ -35,7 +35,6 @@ class Where(enum.Enum):
 
     KERNEL = "kernel"
     TABLES = "tables"
-    PLAN = "plan"
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,9 @@ class Fault:
         broken = self.apply(case.build())
         if find(broken, self.found) is not None:
             return True
-        result = simulate(broken, **options_of(0))
-        return self.wrong_results and not case.error(result) <= case.tolerance
+        if not self.wrong_results:
+            return False
+        return not case.error(simulate(broken, **options_of(0))) <= case.tolerance
 
     @property
     def forms(self) -> tuple[Case, ...]:

@@ -130,12 +130,17 @@ def test_deadlock_of_a_flag_that_nobody_raises_says_so():
     assert re.search(r"because this never comes: .*, which is up to nobody", finding.message)
 
 
-def test_deadlock_of_a_rank_behind_leads_to_it():
-    """The peers of a rank that does not begin its second call wait for the end of its first, and it for itself."""
-    program = NAMED["call counted too late"].apply(ag_gemm())
-    finding = find(program, {Kind.DEADLOCK})
-    assert finding is not None
-    assert "because this never comes:" in finding.message
+def test_deadlock_of_an_engine_leads_to_the_call_that_did_not_open():
+    program = NAMED["nobody opens"].apply(ag_gemm("copy_engine", "direct_pull"))
+    (finding,) = simulate(program).verdict.findings
+    assert finding.kind is Kind.DEADLOCK
+    for rank in range(2):
+        peer = 1 - rank
+        assert re.search(
+            rf"because this never comes: rank {peer} to stage its input \(flag \d+ of rank {rank} is 0\), "
+            rf"which was up to the beginning of the call of rank {peer}, and that has begun",
+            finding.message,
+        )
 
 
 def test_race_names_both_sides():
