@@ -73,31 +73,33 @@ class _Waits:
         return f"{task.name} {does}"
 
     def cycles(self) -> list[str]:
-        """Lines that show cycles of waits, each cycle once."""
+        """Lines that show cycles of waits; none with a task of one that is shown already."""
         lines: list[str] = []
         done: set[Task] = set()
-        for start in self._stuck:
-            path: list[Task] = []
-            task: Task | None = start
-            while task is not None and task not in done:
-                if task in path:
+        shown: set[Task] = set()
+
+        def visit(task: Task, path: list[Task]) -> None:
+            if task in path:
+                circle = path[path.index(task) :]
+                if shown.isdisjoint(circle):
+                    shown.update(circle)
                     lines.append("because they wait for each other in a circle:")
-                    lines += [self._edge(member) for member in path[path.index(task) :]]
-                    break
-                path.append(task)
-                task = self._next(task, path)
-            done.update(path)
+                    lines.extend(
+                        self._edge(*pair) for pair in zip(circle, [*circle[1:], task], strict=True)
+                    )
+            elif task not in done:
+                for producer in self._producers[task]:
+                    for other in producer.tasks:
+                        visit(other, [*path, task])
+                done.add(task)
+
+        for start in self._stuck:
+            visit(start, [])
         return lines
 
-    def _next(self, task: Task, path: Sequence[Task]) -> Task | None:
-        """A stuck task that this one waits for; one that closes the circle if there is one."""
-        followers = [other for producer in self._producers[task] for other in producer.tasks]
-        closing = [other for other in followers if other in path]
-        return next(iter(closing or followers), None)
-
-    def _edge(self, task: Task) -> str:
-        producer = next(p for p in self._producers[task] if p.tasks)
-        return f"  {self._says(task)}: that is up to {producer.what}"
+    def _edge(self, task: Task, other: Task) -> str:
+        producer = next(p for p in self._producers[task] if other in p.tasks)
+        return f"  {self._says(task)}: that is up to {producer.what}, by {other.name}"
 
     def missing(self) -> list[str]:
         """Lines that name what nobody will ever do, once for each thing that is waited for."""
