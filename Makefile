@@ -23,7 +23,7 @@ help:
 	@echo "make dev      build in place, for PYTHONPATH=python, in seconds after an edit"
 	@echo "make lint     check format, style, types and spelling"
 	@echo "make format   format all sources"
-	@echo "make docs     write docs/reference/ from the TableGen files"
+	@echo "make docs     write docs/reference/ and the tables of docs/checks.md"
 	@echo "make wheel    build a wheel in dist/"
 	@echo "make clean    remove $(VENV), build/ and dist/"
 
@@ -50,8 +50,9 @@ format: $(STAMPS)/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/clang-format -i $$(git ls-files '*.h' '*.cpp')
 
-docs: $(STAMPS)/build
+docs: $(STAMPS)/package
 	$(BIN)/python tools/generate_reference.py
+	$(BIN)/python tools/generate_checks.py
 
 wheel: $(STAMPS)/build
 	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .

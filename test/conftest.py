@@ -17,6 +17,9 @@ os.environ.setdefault(
     "SYNCOPATE_CACHE_DIR", str(Path(__file__).parent.parent / "build" / "test-cache")
 )
 
+# Matrices are small, and each worker's threads would wait for those of the others.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 @functools.cache
 def count_gpus() -> int:

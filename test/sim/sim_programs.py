@@ -13,8 +13,6 @@ from syncopate.kernels import GemmConfig, gemm, gemm_pointers
 from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
 from syncopate.sim.simulate import Result
 
-REALIZATIONS = ("ldst_colocated", "copy_engine")
-ALGORITHMS = ("direct_push", "direct_pull", "ring_push", "ring_pull")
 SMALL = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=2)
 
 

@@ -1,104 +1,149 @@
-"""Every mechanical fault is found; what finds it is part of the table."""
+"""Every fault of the corpus is found in every program that has what it breaks; what finds it is part of the corpus."""
+
+import re
+import subprocess
 
 import pytest
-from sim_faults import IN_KERNEL, IN_TABLES, DoesNotApply
+from edits_protocol import COMMAND, RMW
+from faults_compute import COMPUTE_FAULTS
+from faults_order import GPU, ORDER_FAULTS
+from faults_plan import PLAN_FAULTS
+from faults_tables import TABLE_FAULTS
+from faults_transfer import TRANSFER_FAULTS
+from fused_edits import change, kernel
+from sim_faults import FORMS, find
 from sim_programs import ag_gemm, with_fused
+from sim_table import PUSH, Case
 
+from syncopate._tools import find_tool
+from syncopate.compiler.strategy import TileOrder
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
-PUSH, PULL = ("ldst_colocated", "direct_push"), ("ldst_colocated", "direct_pull")
-RING, ENGINE = ("ldst_colocated", "ring_push"), ("copy_engine", "direct_pull")
-
-EXPECTED = {
-    "no fence before TMA reads": {Kind.RACE},
-    "no barrier": {Kind.RACE},
-    "relaxed release": {Kind.RACE},
-    "relaxed acquire": {Kind.RACE},
-    "counters only acquire": {Kind.RACE},
-    "counters only release": {Kind.RACE},
-    "relaxed counters": {Kind.RACE},
-    "relaxed counter of CTAs": {Kind.RACE},
-    "relaxed counter of a command": {Kind.RACE},
-    "narrow scopes": {Kind.RACE},
-    "narrow scope of releases": {Kind.RACE},
-    "narrow scope of acquires": {Kind.RACE},
-    "scope of a CTA": {Kind.RACE},
-    "no wait on an mbarrier": {Kind.SHARED_RACE},
-    "no expected bytes": {Kind.BARRIER, Kind.DEADLOCK},
-    "fewer expected bytes": {Kind.BARRIER, Kind.DEADLOCK},
-    "more expected bytes": {Kind.DEADLOCK},
-    "one wgmma too many in flight": {Kind.SHARED_RACE},
-    "accumulator in flight": {Kind.REGISTER},
-    "no wait for TMA stores": {Kind.SHARED_RACE},
-    "no fence before TMA stores": {Kind.SHARED_RACE},
-    "mbarrier of two arrivals": {Kind.DEADLOCK},
-    "constant phase": {Kind.SHARED_RACE, Kind.DEADLOCK},
-    "tiles do not wait": {Kind.UNWRITTEN, Kind.RACE},
-    "commands do not wait": {Kind.UNWRITTEN, Kind.RACE},
-    "commands raise nothing": {Kind.DEADLOCK},
-    "no guard": {Kind.RACE},
-    "calls raise nothing at their end": {Kind.DEADLOCK},
-    "chunks end early": {Kind.UNWRITTEN},
-    "chunks lie too low": {Kind.UNWRITTEN, Kind.RACE},
-    "signals swapped": {Kind.UNWRITTEN, Kind.RACE},
-    "waits for the next call": {Kind.DEADLOCK},
-    "a tile computed twice, another not": {Kind.RACE, Kind.OUTPUT},
-}
+KERNEL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *COMPUTE_FAULTS)
+FAULTS = (*KERNEL_FAULTS, *TABLE_FAULTS)
+NAMED = {fault.name: fault for fault in FAULTS}
 
 
-def find(program, kinds):
-    """The first finding of one of the kinds within a few runs."""
-    for policy in ("random", "late", "early"):
-        for seed in range(3):
-            verdict = simulate(
-                program, calls=3, seed=seed, scheduler=policy, staged=seed == 2
-            ).verdict
-            for finding in verdict.findings:
-                if finding.kind in kinds:
-                    return finding
-    return None
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_fault_is_found(fault):
+    for case in fault.forms:
+        assert fault.is_found(case), f"{fault.name} was not found in {case.name}"
 
 
-def test_every_fault_has_an_expectation():
-    assert set(EXPECTED) == {*IN_KERNEL, *IN_TABLES}
+@pytest.mark.parametrize(
+    ("fault", "plan"),
+    [(fault, plan) for fault in PLAN_FAULTS for plan in fault.forms],
+    ids=lambda value: getattr(value, "stem", None) or value.name,
+)
+def test_plan_fault_is_refused(fault, plan):
+    command = [str(find_tool("syncopate-opt")), *fault.flags]
+    text = plan.read_text(encoding="utf-8")
+    good = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert good.returncode == 0, good.stderr
+    result = subprocess.run(command, input=fault.edit(text), capture_output=True, text=True)
+    assert result.returncode != 0
+    assert re.search(fault.diagnostic, result.stderr), result.stderr
 
 
-@pytest.mark.parametrize("choice", [PUSH, PULL, RING, ENGINE], ids="-".join)
-@pytest.mark.parametrize("name", [*IN_KERNEL, *IN_TABLES])
-def test_fault_is_found(name, choice):
-    program = ag_gemm(*choice, 3 if choice == RING else 2, (192, 64, 192))
-    try:
-        broken = {**IN_KERNEL, **IN_TABLES}[name](program)
-    except DoesNotApply:
-        pytest.skip("nothing to break")
-    finding = find(broken, EXPECTED[name])
-    assert finding is not None, f"{name} was not found"
-    assert finding.message
+def test_corpus_is_large_and_every_fault_breaks_something():
+    assert len(KERNEL_FAULTS) >= 34
+    assert len(FAULTS) >= 45
+    assert len(PLAN_FAULTS) >= 8
+    assert all(fault.forms for fault in (*FAULTS, *PLAN_FAULTS))
+    names = [fault.name for fault in (*FAULTS, *PLAN_FAULTS)]
+    assert len(set(names)) == len(names)
 
 
-def test_command_counters_may_have_the_scope_of_the_gpu():
-    """Not a fault: order is transitive, and the last CTA releases at the scope of the system."""
-    from sim_faults import replace
+@pytest.mark.parametrize("case", FORMS, ids=lambda case: case.name)
+def test_faults_are_different_and_edits_change_only_what_they_name(case):
+    """No edit is the identity, no two make the same program, and the module survives being read and printed."""
+    program = case.build()
+    unchanged = kernel()(program)
+    assert kernel()(unchanged).ir["fused"] == unchanged.ir["fused"]
+    texts = {unchanged.ir["fused"]: "no fault"}
+    for fault in KERNEL_FAULTS:
+        if fault.on(case):
+            text = fault.apply(program).ir["fused"]
+            assert text not in texts, f"{fault.name} is {texts[text]}"
+            texts[text] = fault.name
 
-    program = replace("scope = 3 : i32, sem = 4", "scope = 1 : i32, sem = 4")(ag_gemm(*PUSH))
+
+# What is no fault.
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        # Order is transitive, and the last CTA releases at the scope of the system.
+        change(RMW, "scope", GPU, innermost=COMMAND),
+    ],
+    ids=["command counters at the scope of the gpu"],
+)
+def test_what_is_no_fault(edit):
+    program = kernel(edit)(
+        Case(algorithm=PUSH, shape=(192, 64, 192), order=TileOrder.GROUPED).build()
+    )
     for seed in range(5):
         assert simulate(program, calls=2, seed=seed).verdict.ok
 
 
-def test_deadlock_says_who_waits_for_what_from_whom():
-    broken = IN_TABLES["waits for the next call"](ag_gemm(*PUSH))
-    (finding,) = simulate(broken).verdict.findings
+# What findings say.
+
+
+def test_deadlock_names_who_should_have_raised_what():
+    program = NAMED["no CTA raises"].apply(ag_gemm())
+    (finding,) = simulate(program).verdict.findings
     assert finding.kind is Kind.DEADLOCK
-    assert (
-        "rank 1 CTA 0 compute waits for chunk a[0:64, 0:128] from rank 0 (put by rank 0"
-        in finding.message
+    chunk = "chunk a[0:64, 0:128] from rank 0 (put by rank 0, transfer 0)"
+    assert f"rank 1 CTA 0 compute waits for {chunk}" in finding.message
+    assert re.search(
+        rf"because this never comes: {re.escape(chunk)} \(flag 0 of rank 1 is 0\), "
+        r"which was up to command 0 of rank 0, and that has been carried out",
+        finding.message,
     )
     assert "signals.py" in finding.message
+    assert "in a circle" not in finding.message
+
+
+def test_deadlock_in_a_circle_is_shown_as_one():
+    program = NAMED["commands in a circle"].apply(ag_gemm())
+    (finding,) = simulate(program).verdict.findings
+    assert finding.kind is Kind.DEADLOCK
+    _, _, circle = finding.message.partition("because they wait for each other in a circle:\n")
+    for rank, row in ((0, "64:128"), (1, "0:64")):
+        peer = 1 - rank
+        assert re.search(
+            rf"^    rank {rank} CTA \d partition 0 waits for chunk a\[{row}, 0:128\] from rank {peer} .*: "
+            rf"that is up to command 0 of rank {peer}, by rank {peer} CTA \d partition 0$",
+            circle,
+            re.MULTILINE,
+        )
+    assert "never comes" not in finding.message
+
+
+def test_deadlock_of_a_flag_that_nobody_raises_says_so():
+    program = NAMED["a rank raises nothing"].apply(ag_gemm())
+    finding = find(program, {Kind.DEADLOCK})
+    assert finding is not None
+    assert re.search(r"because this never comes: .*, which is up to nobody", finding.message)
+
+
+def test_deadlock_of_an_engine_leads_to_the_call_that_did_not_open():
+    program = NAMED["nobody opens"].apply(ag_gemm("copy_engine", "direct_pull"))
+    (finding,) = simulate(program).verdict.findings
+    assert finding.kind is Kind.DEADLOCK
+    for rank in range(2):
+        peer = 1 - rank
+        assert re.search(
+            rf"because this never comes: rank {peer} to stage its input \(flag \d+ of rank {rank} is 0\), "
+            rf"which was up to the beginning of the call of rank {peer}, and that has begun",
+            finding.message,
+        )
 
 
 def test_race_names_both_sides():
-    broken = IN_KERNEL["no barrier"](ag_gemm(*PUSH))
+    broken = NAMED["no barrier before the count"].apply(ag_gemm())
     finding = find(broken, {Kind.RACE})
     assert "partition 0" in str(finding)
     assert "nothing orders the two" in str(finding)
@@ -107,23 +152,10 @@ def test_race_names_both_sides():
 
 
 def test_device_timeout_drains_and_names_the_chunk():
-    broken = IN_TABLES["commands raise nothing"](ag_gemm(*PUSH))
+    broken = NAMED["a rank raises nothing"].apply(ag_gemm())
     findings = simulate(broken, timeouts=True).verdict.findings
     assert findings[0].kind is Kind.TIMEOUT
-    fault = findings[0]
-    assert "a tile waited 60 s for" in fault.message
-
-
-def test_the_end_of_a_call_acquires_what_the_engine_did():
-    """Relaxes the last acquire of the kernel, which is the close wait's, and the one of its slow path."""
-    program = ag_gemm("copy_engine", "direct_push")
-    text = program.ir["fused"]
-    for _ in range(2):
-        head, _, tail = text.rpartition("scope = 3 : i32, sem = 2")
-        text = f"{head}scope = 3 : i32, sem = 1{tail}"
-    finding = find(with_fused(program, text), {Kind.RACE})
-    assert finding is not None
-    assert "read by the copy engine" in finding.message
+    assert "a tile waited 60 s for" in findings[0].message
 
 
 def test_waits_of_the_prologue_count_too():

@@ -1,82 +1,61 @@
 """Compiled programs run on the simulator: right results and a clean verdict, whatever the interleaving."""
 
-import pytest
-from sim_programs import ALGORITHMS, REALIZATIONS, ag_gemm, largest_error
+import json
 
+import pytest
+import sim_soak
+from sim_faults import FORMS
+from sim_programs import ag_gemm, largest_error
+from sim_table import PROGRAMS, check, options_of
+
+from syncopate.compiler.strategy import Algorithm, Realization
 from syncopate.demo import CHECK_RANKS, CHECK_SHAPE, Choices, compile_ag_gemm
-from syncopate.kernels import GemmConfig
 from syncopate.sim.simulate import simulate
 
-SCHEDULES = [("random", 0), ("random", 1), ("random", 2), ("late", 3), ("early", 4)]
+SEEDS = (0, 1, 2, 3, 4)
+"""A sample: every policy, staged inputs, and signals that wrap around in two ways."""
 
 
-def run_and_check(program, tolerance=5e-3, **options):
-    result = simulate(program, **options)
-    assert result.verdict.ok, str(result.verdict)
-    assert len(result.outputs) == len(result.inputs)
-    assert largest_error(result) < tolerance
-    return result
+@pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.name)
+def test_program_is_sound_and_right(case):
+    for seed in SEEDS[:3] if case.world > 4 else SEEDS:
+        check(case, seed)
 
 
-@pytest.mark.parametrize("realization", REALIZATIONS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("world", [2, 3])
-def test_every_realization_and_algorithm(realization, algorithm, world):
-    program = ag_gemm(realization, algorithm, world, (64 * world, 64, 128))
-    for policy, seed in SCHEDULES:
-        run_and_check(program, calls=3, seed=seed, scheduler=policy)
+def test_the_table_has_every_realization_algorithm_and_world_size():
+    have = {(case.realization, case.algorithm, case.world) for case in PROGRAMS}
+    assert have >= {(r, a, w) for r in Realization for a in Algorithm for w in (2, 3, 4, 8)}
+    assert len({case.name for case in PROGRAMS}) == len(PROGRAMS)
+    assert set(FORMS) <= set(PROGRAMS)
 
 
-@pytest.mark.parametrize("realization", REALIZATIONS)
-@pytest.mark.parametrize("algorithm", ["direct_push", "direct_pull"])
-def test_staged_inputs(realization, algorithm):
-    program = ag_gemm(realization, algorithm, 3, (192, 64, 128))
-    run_and_check(program, calls=3, seed=5, staged=True)
+def test_seeds_spread_over_all_options():
+    options = [options_of(seed) for seed in range(60)]
+    assert len({o["scheduler"] for o in options}) == 3
+    assert {o["staged"] for o in options} == {False, True}
+    assert all(o["calls"] > 1 for o in options)
+    # What wraps around meets every policy, and so does what is staged.
+    assert len({o["scheduler"] for o in options if "first_epoch" in o}) == 3
+    assert len({o["scheduler"] for o in options if o["staged"]}) == 3
 
 
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_first_tiles_that_wait(realization):
-    """In the order of their rows, a rank's first tile is another rank's, so that the pipeline's prologue waits."""
-    program = ag_gemm(realization, "ring_pull", 3, (192, 64, 192), order="grouped")
-    for seed in range(3):
-        run_and_check(program, calls=2, seed=seed)
+def test_a_wrong_result_is_no_success(monkeypatch):
+    case = PROGRAMS[0]
+    monkeypatch.setattr(type(case), "error", lambda *_: 2 * case.tolerance)
+    with pytest.raises(AssertionError, match="seed 1: wrong results"):
+        check(case, 1)
 
 
-@pytest.mark.parametrize("realization", REALIZATIONS)
-def test_chunks_that_are_no_whole_tiles(realization):
-    program = ag_gemm(realization, "direct_push", 3, (200, 104, 136), splits=2)
-    for seed in range(3):
-        run_and_check(program, calls=2, seed=seed)
+def test_soak_runs_are_kept_by_version(tmp_path):
+    path = tmp_path / "runs.json"
+    for version, seeds in (("3.9.0", 1), ("3.6.0", 2), ("3.9.0", 3)):
+        run = sim_soak.Soak(version, "2.0", "abc", "2020-01-01", 5, seeds, 100)
+        sim_soak.record(run, path)
+    kept = json.loads(path.read_text())
+    assert [(run["triton"], run["seeds"]) for run in kept] == [("3.6.0", 2), ("3.9.0", 3)]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "out_dtype", "tolerance"),
-    [("f16", None, 1e-3), ("f8E4M3FN", "bf16", 5e-3), ("f8E5M2", "f16", 1e-3), ("f32", None, 1e-6)],
-)
-def test_element_types(dtype, out_dtype, tolerance):
-    config = GemmConfig(block_m=64, block_n=32, block_k=32, num_warps=4, num_ctas=2)
-    program = ag_gemm(shape=(128, 64, 64), dtype=dtype, out_dtype=out_dtype, config=config)
-    run_and_check(program, tolerance, calls=2)
-
-
-@pytest.mark.parametrize(
-    ("target", "realization"), [("sm_90", "ldst_colocated"), ("sm_80", "copy_engine")]
-)
-def test_kernels_on_pointers(target, realization):
-    program = ag_gemm(realization, shape=(128, 64, 128), pointers=True, target=target)
-    for seed in range(2):
-        run_and_check(program, calls=2, seed=seed)
-
-
-@pytest.mark.parametrize("realization", REALIZATIONS)
-@pytest.mark.parametrize("algorithm", ["direct_push", "ring_pull"])
-def test_signals_wrap_around(realization, algorithm):
-    program = ag_gemm(realization, algorithm, 3, (192, 64, 128))
-    for first in (2**31 - 2, 2**32 - 2, 2**30):
-        run_and_check(program, calls=4, seed=first % 7, first_epoch=first)
-
-
-@pytest.mark.parametrize("realization", REALIZATIONS)
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
 def test_the_demonstration(realization):
     program = compile_ag_gemm(
         CHECK_RANKS,
@@ -86,7 +65,9 @@ def test_the_demonstration(realization):
         num_warps=4,
         num_ctas=8,
     )
-    run_and_check(program)
+    result = simulate(program)
+    assert result.verdict.ok, str(result.verdict)
+    assert largest_error(result) < 5e-3
 
 
 def test_a_seed_repeats_a_run():

@@ -40,6 +40,7 @@ class Machine:
         self.trace: list[TraceEvent] | None = None
         self.executing: tuple[Role, int] | None = None
         self.flag_words: dict[Region, int] = {}
+        self.state_words: dict[int, Region] = {}
         self.describe_flag: Callable[[int, int], str] = lambda rank, index: f"flag {index}"
         self.first_epoch = FIRST_EPOCH
         self._skipped_ns = 0

@@ -131,6 +131,7 @@ class RankMemory:
         where = layout_tables(program.rank_tables(rank))
         initial = initial_state(where.num_commands)
         self.state = memory.add(f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank)
+        machine.state_words[rank] = self.state
         skipped = machine.first_epoch - abi.FIRST_EPOCH
         for word in (StateWord.EPOCH, StateWord.ENGINE_EPOCH):
             initial[word] = wrap(machine.first_epoch, 32)

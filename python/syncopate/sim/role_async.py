@@ -97,6 +97,15 @@ class AsyncRole(SharedRole):
             self.lead[threads.bulk] = last
             del self._bulk_stores[: len(older)]
 
+    def finish(self) -> None:
+        """Ends the role; a CTA's shared memory must outlive what reads it."""
+        if self.threads.bulk_issued > self.lead[self.threads.bulk_read]:
+            self.machine.report(
+                Kind.SHARED_RACE,
+                f"{self.threads.name} ends without having waited for its TMA stores to read shared memory",
+            )
+        super().finish()
+
     # wgmma.
 
     def dot(self, a: Any, b: Any, c: Any, use_c: bool, is_async: bool, kind: Element) -> Any:

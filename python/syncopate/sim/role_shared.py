@@ -49,6 +49,11 @@ class SharedRole(AtomicRole):
     def dealloc(self, desc: MemDesc) -> None:
         """Frees a buffer; nobody may still use it."""
         self.check_shared(desc, self.joined(), "frees", write=True)
+        for barrier in desc.buffer.barriers.values():
+            if barrier.valid:
+                self.machine.report(
+                    Kind.BARRIER, f"{self.threads.name} frees {barrier.name}, which is still valid"
+                )
         desc.buffer.freed = True
 
     def load_shared(self, desc: MemDesc) -> Array:
@@ -173,6 +178,12 @@ class SharedRole(AtomicRole):
             return
         barrier = self.valid_barrier(desc)
         parity &= 1
+        if barrier.phases - barrier.seen.get(self.threads.lead, 0) > 1:
+            self.machine.report(
+                Kind.BARRIER,
+                f"{self.threads.name} waits for {barrier.name}, of which it has missed a phase: it has completed "
+                f"{barrier.phases}, and a parity does not tell them from each other",
+            )
         yield Wait(
             barrier,
             lambda: barrier.passed(parity),
@@ -181,6 +192,7 @@ class SharedRole(AtomicRole):
                 f"{barrier.pending} arrivals and {barrier.bytes} bytes are missing)"
             ),
         )
+        barrier.seen[self.threads.lead] = barrier.phases
         np.maximum(self.lead, barrier.vector, out=self.lead)
         np.maximum(self.rest, barrier.vector, out=self.rest)
         self.last_poll = None

@@ -107,12 +107,15 @@ class Mbarrier:
         self.gathering = vector.copy()
         self.in_flight = 0
         self.valid = False
+        # How many phases each role that waits has seen complete, by its thread.
+        self.seen: dict[int, int] = {}
 
     def init(self, count: int) -> None:
         """Starts over with a number of arrivals per phase."""
         self.count = self.pending = count
         self.phases = self.bytes = self.in_flight = 0
         self.valid = True
+        self.seen.clear()
 
     @property
     def clock(self) -> int:

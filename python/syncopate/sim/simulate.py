@@ -21,11 +21,13 @@ What is modelled
   wait_group of bulk stores before a release. Triton 3.6 lowers every store wait to the `.read` form, which says nothing
   about global memory.
 * Data races between any two accesses of global memory, by granules of up to 16 bytes; reads of bytes of plan buffers
-  and tensors that were not written in the same call; accesses outside a tensor; mbarriers: phases, arrivals, bytes;
-  flags that go back, twins that are raised twice.
+  and tensors that were not written in the same call; accesses outside a tensor; mbarriers: phases, arrivals, bytes,
+  a phase that a waiting role has missed, memory that is freed while they are valid; flags that go back, in wrapping
+  arithmetic, twins that are raised before they were consumed.
 * Shared memory by slots: an asynchronous access that was not waited for, in either direction, and missing
-  fence.proxy.async.shared::cta. Between ordinary accesses of one role Triton inserts barriers itself (its membar
-  analysis), which is taken for granted here and does not count for global memory.
+  fence.proxy.async.shared::cta; a role that ends while its bulk stores may still read. Between ordinary accesses of
+  one role Triton inserts barriers itself (its membar analysis), which is taken for granted here and does not count for
+  global memory.
 
 What is not
 -----------
@@ -54,9 +56,9 @@ from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
 from syncopate.sim.host import Host
 from syncopate.sim.machine import Machine
 from syncopate.sim.rank_memory import Symmetric
-from syncopate.sim.role import Role
 from syncopate.sim.scheduler import Policy, Script, Task
-from syncopate.sim.translate import Kernel, place_of, translate
+from syncopate.sim.stuck import describe_stuck
+from syncopate.sim.translate import Kernel, translate
 from syncopate.sim.values import element
 
 __all__ = ["Result", "simulate"]
@@ -196,16 +198,9 @@ def _report_faults(machine: Machine, hosts: Sequence[Host]) -> bool:
 
 
 def _report_stuck(machine: Machine, stuck: Sequence[Task]) -> None:
-    lines = []
-    for task in stuck:
-        place = ""
-        if isinstance(task.owner, Role):
-            op = machine.kernel.sites.get(task.owner.site)
-            place = f", at {place_of(op)}" if op is not None else ""
-        does = "runs on without end" if task.blocked is None else f"waits for {task.blocked.says()}"
-        lines.append(f"{task.name} {does}{place}")
+    message = describe_stuck(machine, stuck)
     machine.scheduler.current = None
-    machine.report(Kind.DEADLOCK, "nobody can go on:\n  " + "\n  ".join(sorted(lines)))
+    machine.report(Kind.DEADLOCK, message)
 
 
 def _prepare_inputs(

@@ -1,0 +1,223 @@
+"""The table of good programs: what the simulator must find sound, whatever the interleaving, and right in its results.
+
+A new workload, realization or algorithm is one more line of PROGRAMS. `check` runs one program with one seed; the test
+suite calls it with a few seeds of each program, `sim_soak.py` with as many as it is asked for.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sim_attention import attention_error, build_attention
+from sim_programs import SMALL, ag_gemm, largest_error
+
+from syncopate import Strategy
+from syncopate.compiler.strategy import Algorithm, Realization, TileOrder
+from syncopate.kernels import GemmConfig
+from syncopate.sim.scheduler import Policy
+from syncopate.sim.simulate import Result, simulate
+
+__all__ = ["PROGRAMS", "Case", "Workload", "check", "options_of"]
+
+TINY = GemmConfig(block_m=64, block_n=32, block_k=32, num_warps=4, num_ctas=2)
+ONE_CTA = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=1)
+THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
+LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
+PUSH, PULL = Algorithm.DIRECT_PUSH, Algorithm.DIRECT_PULL
+RING_PUSH, RING_PULL = Algorithm.RING_PUSH, Algorithm.RING_PULL
+
+
+class Workload(enum.Enum):
+    """What a program computes."""
+
+    AG_GEMM = "ag-gemm"
+    AG_GEMM_POINTERS = "ag-gemm-pointers"
+    AG_ATTENTION = "ag-attention"
+    AG_ATTENTION_CAUSAL = "ag-attention-causal"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One good program.
+
+    Attributes:
+        world: Number of ranks.
+        shape: M, N and K of a GEMM.
+        tolerance: Largest error that rounding to the output's type explains.
+    """
+
+    workload: Workload = Workload.AG_GEMM
+    realization: Realization = LDST
+    algorithm: Algorithm = PUSH
+    world: int = 2
+    shape: tuple[int, int, int] = (128, 64, 128)
+    dtype: str = "bf16"
+    out_dtype: str | None = None
+    splits: int = 1
+    order: TileOrder = TileOrder.ARRIVAL
+    config: GemmConfig = SMALL
+    target: str = "sm_90"
+    tolerance: float = 5e-3
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others, in words joined by dashes."""
+        parts = [
+            self.workload.value,
+            self.realization.value,
+            self.algorithm.value,
+            f"w{self.world}",
+        ]
+        if not self.is_attention:
+            parts += ["x".join(map(str, self.shape)), self.dtype]
+        parts += [self.out_dtype] if self.out_dtype else []
+        parts += [f"{self.splits} splits"] if self.splits > 1 else []
+        parts += [self.order.value] if self.order is not TileOrder.ARRIVAL else []
+        parts += [f"{self.config.num_ctas} ctas"] if self.config.num_ctas != SMALL.num_ctas else []
+        parts += [self.target] if self.target != "sm_90" else []
+        return "-".join(parts)
+
+    @property
+    def is_attention(self) -> bool:
+        """Whether the workload is attention."""
+        return self.workload in (Workload.AG_ATTENTION, Workload.AG_ATTENTION_CAUSAL)
+
+    @property
+    def has_pointers(self) -> bool:
+        """Whether the kernel loads and stores through pointers rather than TMA."""
+        return self.workload is Workload.AG_GEMM_POINTERS
+
+    @functools.cache  # noqa: B019
+    def build(self) -> Any:
+        """Compiles it, once."""
+        strategy = Strategy(self.algorithm, self.realization, self.splits, self.order)
+        if self.is_attention:
+            causal = self.workload is Workload.AG_ATTENTION_CAUSAL
+            return build_attention(causal, strategy, self.world)
+        return ag_gemm(
+            self.realization.value,
+            self.algorithm.value,
+            self.world,
+            self.shape,
+            dtype=self.dtype,
+            out_dtype=self.out_dtype,
+            splits=self.splits,
+            order=self.order.value,
+            config=self.config,
+            pointers=self.has_pointers,
+            target=self.target,
+        )
+
+    def error(self, result: Result) -> float:
+        """How far the outputs are from a float64 reference."""
+        if self.is_attention:
+            return attention_error(result, self.workload is Workload.AG_ATTENTION_CAUSAL)
+        return largest_error(result)
+
+
+def _grid() -> tuple[Case, ...]:
+    """Every realization and algorithm on 2, 3, 4 and 8 ranks."""
+    return tuple(
+        Case(realization=realization, algorithm=algorithm, world=world, shape=(64 * world, 64, 128))
+        for realization, algorithm, world in itertools.product(Realization, Algorithm, (2, 3, 4, 8))
+    )
+
+
+_POINTERS = Workload.AG_GEMM_POINTERS
+PROGRAMS: tuple[Case, ...] = (
+    *_grid(),
+    # Shards and chunks that are no whole tiles.
+    Case(algorithm=PUSH, world=3, shape=(200, 104, 136), splits=2),
+    Case(realization=ENGINE, algorithm=PUSH, world=3, shape=(200, 104, 136), splits=2),
+    Case(algorithm=RING_PULL, world=4, shape=(164, 72, 88), splits=3),
+    Case(realization=ENGINE, algorithm=PULL, world=4, shape=(164, 72, 88), splits=3),
+    # Tiles that read chunks of several ranks.
+    Case(world=4, shape=(120, 104, 136), splits=2),
+    Case(realization=ENGINE, world=4, shape=(120, 104, 136), splits=2),
+    # In the order of their rows a rank's first tile is another rank's, so the pipeline's prologue waits.
+    Case(algorithm=PUSH, shape=(192, 64, 192), order=TileOrder.GROUPED),
+    Case(algorithm=RING_PULL, world=3, shape=(192, 64, 192), order=TileOrder.GROUPED),
+    Case(
+        realization=ENGINE,
+        algorithm=RING_PULL,
+        world=3,
+        shape=(192, 64, 192),
+        order=TileOrder.GROUPED,
+    ),
+    Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
+    Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
+    # Element types.
+    Case(shape=(128, 64, 64), dtype="f16", config=TINY, tolerance=1e-3),
+    Case(realization=ENGINE, shape=(130, 72, 80), dtype="f16", config=TINY, tolerance=1e-3),
+    Case(shape=(128, 64, 64), dtype="f8E4M3FN", out_dtype="bf16", config=TINY),
+    Case(shape=(128, 64, 64), dtype="f8E5M2", out_dtype="f16", config=TINY, tolerance=1e-3),
+    Case(shape=(128, 64, 64), dtype="f32", config=TINY, tolerance=1e-6),
+    Case(
+        realization=ENGINE,
+        algorithm=PULL,
+        shape=(130, 60, 68),
+        dtype="f32",
+        config=TINY,
+        tolerance=1e-6,
+    ),
+    # Kernels on pointers.
+    Case(_POINTERS, LDST, PUSH, shape=(128, 64, 128)),
+    Case(_POINTERS, LDST, RING_PULL, world=3, shape=(130, 70, 51), splits=2),
+    Case(_POINTERS, ENGINE, PULL, world=3, shape=(130, 70, 51)),
+    Case(_POINTERS, ENGINE, PUSH, shape=(128, 64, 128), target="sm_80"),
+    Case(
+        _POINTERS,
+        ENGINE,
+        RING_PUSH,
+        world=3,
+        shape=(130, 70, 51),
+        dtype="f16",
+        target="sm_80",
+        tolerance=1e-3,
+    ),
+    # Attention.
+    Case(Workload.AG_ATTENTION, LDST, PUSH),
+    Case(Workload.AG_ATTENTION, ENGINE, PULL, world=4),
+    Case(Workload.AG_ATTENTION_CAUSAL, LDST, RING_PULL, world=4),
+    Case(Workload.AG_ATTENTION_CAUSAL, ENGINE, PUSH),
+)
+"""Good programs. Sizes are small: what matters is in how many ways their parts can be interleaved."""
+
+_POLICIES = (Policy.RANDOM, Policy.LATE, Policy.RANDOM, Policy.EARLY, Policy.RANDOM)
+_FIRST_EPOCHS = {3: 2**31 - 2, 4: 2**32 - 2, 8: 2**31 - 1, 9: 2**30}
+
+
+def options_of(seed: int) -> dict[str, Any]:
+    """What `simulate` is given with a seed: policies in turn, inputs staged or not, signals that wrap around or not."""
+    options: dict[str, Any] = {
+        "calls": 2 + seed % 2,
+        "seed": seed,
+        "scheduler": _POLICIES[seed % len(_POLICIES)],
+        "staged": seed % 4 == 2,
+    }
+    if seed % 12 in _FIRST_EPOCHS:
+        options["first_epoch"] = _FIRST_EPOCHS[seed % 12]
+    return options
+
+
+def check(case: Case, seed: int) -> int:
+    """Runs a program with a seed; returns how many steps the scheduler took.
+
+    Raises:
+        AssertionError: Something was found, or a result is wrong.
+    """
+    options = options_of(seed)
+    result = simulate(case.build(), **options)
+    if not result.verdict.ok:
+        raise AssertionError(f"{case.name}, seed {seed}: {result.verdict}")
+    if len(result.outputs) != options["calls"]:
+        raise AssertionError(f"{case.name}, seed {seed}: only {len(result.outputs)} calls ended")
+    error = case.error(result)
+    if not np.isfinite(error) or error > case.tolerance:
+        raise AssertionError(f"{case.name}, seed {seed}: wrong results, by {error:.2e}")
+    return result.verdict.steps
