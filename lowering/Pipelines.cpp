@@ -54,6 +54,16 @@ void buildPlanPipeline(OpPassManager &manager,
   tables.addPass(createCheckTablesPass());
 }
 
+/// Everything that can be said of a plan without its kernel's code, once more:
+/// of one that others have scheduled, or whose tables were changed.
+void buildCheckPipeline(OpPassManager &manager) {
+  OpPassManager &checks = manager.nest<PlanOp>();
+  checks.addPass(createCheckPlanPass());
+  checks.addPass(createCheckClaimsPass());
+  checks.addPass(createCheckKernelPass());
+  checks.addPass(createCheckTablesPass());
+}
+
 void buildKernelPipeline(OpPassManager &manager) {
   manager.addPass(createLocalizeInputsPass());
   manager.addPass(createSpliceKernelPass());
@@ -93,6 +103,12 @@ void syncopate::registerSyncopatePipelines() {
   registerPipeline<PlanPipelineOptions>("syncopate-plan-pipeline",
                                         "Make the schedule tables of a plan",
                                         buildPlanPipeline);
+  registerPipeline<EmptyPipelineOptions>(
+      "syncopate-check-pipeline",
+      "Check a plan with its schedule tables, and change nothing",
+      [](OpPassManager &manager, const EmptyPipelineOptions &) {
+        buildCheckPipeline(manager);
+      });
   registerPipeline<EmptyPipelineOptions>(
       "syncopate-kernel-pipeline",
       "Make the fused kernel of a plan whose transfers have realizations",

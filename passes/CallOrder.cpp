@@ -99,10 +99,7 @@ CallOrder::CallOrder(PlanOp plan, MutableArrayRef<ScheduleTables> tables,
     if (failed(checkWaits(rank)))
       return;
   run();
-  if (succeeded(reportStuck())) {
-    collectTwins();
-    valid = true;
-  }
+  valid = succeeded(reportStuck()) && succeeded(collectTwins());
 }
 
 unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t cta) const {
@@ -259,11 +256,16 @@ LogicalResult CallOrder::checkWait(unsigned number, int64_t step,
   return success();
 }
 
-void CallOrder::collectTwins() {
+LogicalResult CallOrder::collectTwins() {
   for (Flag &flag : flags) {
-    if (!flag.taken)
-      continue;
     Raiser &raiser = flag.raisers[0];
+    if (raiser.kind != StoreOne)
+      continue;
+    if (!flag.taken)
+      return emitError(locate(raiser.strand, raiser.row))
+             << describe(strands[raiser.strand]) << " raises "
+             << describe(flag.rank, flag.signal)
+             << ", which no stream takes down";
     Twin twin{flag.rank,
               flag.signal,
               positions[flag.rank][flag.taken->second],
@@ -274,6 +276,7 @@ void CallOrder::collectTwins() {
       twin.raisingCommand = positions[twin.raisingRank][raiser.row];
     twins.push_back(twin);
   }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

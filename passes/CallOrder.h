@@ -47,7 +47,8 @@ public:
   };
 
   /// Emits an error, and leaves the result invalid, if tables are malformed,
-  /// if a flag is raised more often than it may be, if a wait waits for what
+  /// if a flag is raised more often than it may be, if no stream takes down a
+  /// twin that is raised, if a wait waits for what
   /// nobody raises, or if strands wait for each other in a circle.
   CallOrder(chunk::PlanOp plan, llvm::MutableArrayRef<ScheduleTables> tables,
             int64_t ctas);
@@ -159,7 +160,7 @@ private:
   mlir::LogicalResult collectRaisers(int64_t rank);
   mlir::LogicalResult checkWaits(int64_t rank);
   mlir::LogicalResult checkWait(unsigned strand, int64_t row, WaitRow wait);
-  void collectTwins();
+  mlir::LogicalResult collectTwins();
 
   /// What strand `strand` does at its present step.
   RowRange getStepWaits(const Strand &strand);

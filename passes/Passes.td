@@ -194,7 +194,8 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
     * a call that ends while something is on its way to the rank's memory, or
       while the rank's stream is still at work;
     * a flag that is raised twice, a twin that is raised again before it was
-      taken down, a wait for what nobody raises, or for more than is raised;
+      taken down or that no stream takes down, a wait for what nobody raises, or
+      for more than is raised;
     * ranks that wait for each other in a circle;
     * rows, flags, ranks and bytes that are not there.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "checks.md"
 RUNS = ROOT / "docs" / "results" / "simulator.json"
-sys.path.insert(0, str(ROOT / "test" / "sim"))
+sys.path[:0] = [str(ROOT / "test" / "sim"), str(ROOT / "test" / "python")]
 
 from faults_compute import COMPUTE_FAULTS  # noqa: E402
 from faults_order import ORDER_FAULTS  # noqa: E402
@@ -46,7 +46,7 @@ def _corpus(faults: Sequence[Fault]) -> str:
     if any(fault.where is Where.TABLES for fault in faults):
         header.insert(3, "found statically")
         for row in rows:
-            row.insert(3, "-")
+            row.insert(3, "`chunk-check-tables`")
     return _table(header, rows)
 
 

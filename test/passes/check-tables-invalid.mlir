@@ -72,6 +72,9 @@
 // RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2\]/2, 2, 3, 4, 1, 2]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
 // ENGINE: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
+// RUN: sed "/rank 0/s/\[1, 1\], \[11, 1\]/[1, 1], [1, 1]/" %t.engine | sed "/rank 0/s/1, 2, 0, 1, 0, 0\]/1, 1, 0, 1, 0, 0]/" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
+// LEFT: the end of the call of rank 1 raises the twin at rank 0 that rank 1 has ended its call, which no stream takes down
+
 // RUN: sed "/rank 0/s/\[11, 1\]/[9, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWIN
 // TWIN: the copy engine of rank 0 at transfer 0 waits for the flag at rank 0 that rank 1 has ended its call, but a stream waits for twins only
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 from random_plans import RandomPlan, plans
+from static_checks import refuse_tables
 
 from syncopate.sim.check import check_plan
 from syncopate.sim.findings import Kind
@@ -107,8 +108,41 @@ def test_leaving_out_waits_is_noticed(kind):
             program, lambda _rank, *what, program=program: _is_left_out(kind, program, *what)
         )
         if count and find(broken, 3):
+            assert refuse_tables(broken)
             return
     raise AssertionError(f"nobody misses the waits of kind {kind!r}")
+
+
+def count_waits(program):
+    """How many waits a program's tables name."""
+    _, count = leave_out(program, lambda *_: True)
+    return count
+
+
+def leave_one_out(program, number):
+    """The program without one of the waits that its tables name, counted through."""
+    counter = iter(range(count_waits(program)))
+    broken, _ = leave_out(program, lambda *_: next(counter) == number)
+    return broken
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waits_that_the_static_checks_do_not_miss_are_idle(seed):
+    """Of waits that other waits imply; and that there are some that are not implied."""
+    draw = random.Random(seed)
+    program = make_probe(RandomPlan(draw).text())
+    assert not refuse_tables(program)
+    refused, idle = 0, []
+    for number in range(count_waits(program)):
+        broken = leave_one_out(program, number)
+        if refuse_tables(broken):
+            refused += 1
+        else:
+            idle.append(broken)
+    assert refused
+    for broken in draw.sample(idle, min(3, len(idle))):
+        finding = find(broken, 3)
+        assert finding is None, str(finding)
 
 
 ORDER_ONLY = """

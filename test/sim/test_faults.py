@@ -14,6 +14,7 @@ from fused_edits import change, kernel
 from sim_faults import FORMS, find
 from sim_programs import ag_gemm, with_fused
 from sim_table import PUSH, Case
+from static_checks import refuse_tables
 
 from syncopate._tools import find_tool
 from syncopate.compiler.strategy import TileOrder
@@ -29,6 +30,17 @@ NAMED = {fault.name: fault for fault in FAULTS}
 def test_fault_is_found(fault):
     for case in fault.forms:
         assert fault.is_found(case), f"{fault.name} was not found in {case.name}"
+
+
+@pytest.mark.parametrize("fault", TABLE_FAULTS, ids=lambda fault: fault.name)
+def test_table_fault_is_refused(fault):
+    for case in fault.forms:
+        assert refuse_tables(fault.apply(case.build())), f"{fault.name} passes in {case.name}"
+
+
+@pytest.mark.parametrize("case", FORMS, ids=lambda case: case.name)
+def test_good_tables_are_not_refused(case):
+    assert not refuse_tables(case.build())
 
 
 @pytest.mark.parametrize(
