@@ -106,6 +106,21 @@ public:
   /// Ranks whose call before must have ended before `id` starts, as far as no
   /// earlier transfer of its queue has waited for it.
   ArrayRef<int64_t> getGuards(unsigned id) { return firstGuard[id]; }
+  /// Ranks whose twin an engine takes down for `id`, and whose call could end,
+  /// and raise it again, before: none of their transfers comes after `id`, and
+  /// it brings them nothing.
+  SmallVector<int64_t> getUnawareGuards(unsigned id) {
+    SmallVector<int64_t> ranks;
+    if (!isEngine(graph.getQueue(id).second))
+      return ranks;
+    for (int64_t rank : firstGuard[id])
+      if (rank != graph.getDstPlace(id).first &&
+          llvm::none_of(graph.getSuccessors(id), [&](unsigned next) {
+            return graph.getQueue(next).first == rank;
+          }))
+        ranks.push_back(rank);
+    return ranks;
+  }
   /// Ranks whose input must be in place before `id` starts, likewise.
   ArrayRef<int64_t> getReady(unsigned id) { return firstReady[id]; }
   /// Calls `visit` for every queue that waits for the end of rank's call.
@@ -307,9 +322,8 @@ private:
   void addCommandSignals(unsigned id) {
     std::set<std::pair<int64_t, bool>> listeners{
         {graph.getDstPlace(id).first, false}};
-    if (isEngine(graph.getQueue(id).second))
-      for (int64_t peer : protocol.getGuards(id))
-        listeners.insert({peer, false});
+    for (int64_t peer : protocol.getUnawareGuards(id))
+      listeners.insert({peer, false});
     for (unsigned next : graph.getSuccessors(id))
       if (graph.getQueue(next) != graph.getQueue(id) ||
           !isEngine(graph.getQueue(id).second))
@@ -330,8 +344,7 @@ private:
     for (unsigned id = 0; id < graph.size(); ++id)
       if (graph.getQueue(id).first != rank &&
           (graph.getDstPlace(id).first == rank ||
-           (isEngine(graph.getQueue(id).second) &&
-            llvm::is_contained(protocol.getGuards(id), rank))))
+           llvm::is_contained(protocol.getUnawareGuards(id), rank)))
         last[graph.getQueue(id)] = id;
     for (auto [queue, id] : last)
       addWait(layout.data(id), 1);

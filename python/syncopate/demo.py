@@ -21,6 +21,7 @@ CHECK_SHAPE = (512, 512, 512)
 CHECK_RANKS = 4
 CHECK_CALLS = 3
 TOLERANCE = 2.0**-8  # the output is bf16
+CHECK_TILE = {"block_m": 128, "block_n": 128, "block_k": 64, "num_warps": 8, "num_ctas": 8}
 GPU_SHAPE = (8192, 3584, 8192)
 
 
@@ -78,9 +79,7 @@ def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
     print(f"AG-GEMM {m} x {n} x {k}, bf16, {CHECK_RANKS} ranks, {choices.algorithm}, ", end="")
     print(f"{choices.realization}")
     start = time.perf_counter()
-    program = compile_ag_gemm(
-        CHECK_RANKS, CHECK_SHAPE, choices, block_n=64, num_warps=4, num_ctas=8
-    )
+    program = compile_ag_gemm(CHECK_RANKS, CHECK_SHAPE, choices, **CHECK_TILE)
     seconds = time.perf_counter() - start
     cubin = len(program.image.cubin)
     print(f"  compiled for sm_90 to a cubin of {cubin} bytes in {seconds:.1f} s, no GPU used")

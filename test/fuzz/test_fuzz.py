@@ -19,7 +19,7 @@ SAMPLE = {
     "module": 1000,
     "grammar": 300,
     "pipeline": 300,
-    "stage": 25,
+    "stage": 80,
     "fused": 20,
     "plan_file": 100,
     "command": 100,

@@ -4,6 +4,10 @@ import os
 import sys
 from pathlib import Path
 
-# The folder itself, and the top folder for `benchmark`.
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
+# The folder itself, the good programs of the simulator, and the top folder for `benchmark`.
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    str(Path(__file__).parents[1] / "sim"),
+    str(Path(__file__).parents[2]),
+]
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
