@@ -25,6 +25,10 @@ chunk.plan @ring_by_hand mesh [3] {
   %b2_at1 = chunk.put %a[256, 0] to %a[256, 0] sizes [128, 256] from 0 to 1 after(%b2_at0) : !buf to !buf
 
   %t = chunk.join %b0_at2, %b1_at0, %b2_at1
+  // What that amounts to; the compiler proves it.
+  chunk.claim after(%t) {
+    %same = chunk.all_gather %a axis 0 group [0, 1, 2] : !buf
+  }
   chunk.kernel @gemm tiles [3, 4] ctas 4 args(%a as "a_desc") after(%t) : !buf {
     chunk.footprint read "a_desc" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 256]
   }

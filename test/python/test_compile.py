@@ -391,3 +391,12 @@ def test_buffer_with_two_arguments_is_staged():
 def test_tensors_check_what_they_are(wrong):
     with pytest.raises(syncopate.SyncopateError, match=r"tensor.*expects"):
         syncopate.Tensor(*wrong, "bf16")
+
+
+def test_more_ctas_than_are_resident_are_refused():
+    """They wait for each other's part of every transfer, so all have to be on the machine at once."""
+    many = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=2000)
+    with pytest.raises(
+        syncopate.BudgetError, match=r"2000 CTAs that wait for each other, .* room for \d+"
+    ):
+        build(config=many, shape=(512, 512, 256))

@@ -2,10 +2,12 @@
 
 import gc
 import re
+import sys
 
 import pytest
 
 from syncopate import Plan, PlanError
+from syncopate.ir import new_context, parse, run_pipeline
 
 
 def make(name="p"):
@@ -113,3 +115,52 @@ def test_bad_argument_of_a_transfer_is_refused(changes, said):
 def test_bad_argument_is_refused(build, said):
     with pytest.raises(PlanError, match=re.escape(said)):
         build()
+
+
+def two_ranks():
+    plan = Plan("p", [2])
+    a = plan.buffer("a", (4, 2), "f32", shard_axis=0)
+    tokens = [
+        plan.put(a[0:2], a[0:2], src_rank=0, dst_rank=1),
+        plan.put(a[2:4], a[2:4], src_rank=1, dst_rank=0),
+    ]
+    return plan, a, tokens
+
+
+def test_claim_is_proved():
+    plan, a, tokens = two_ranks()
+    with plan.claim(after=tokens):
+        plan.all_gather(a)
+    assert len(plan.tokens) == 2
+    run_pipeline(parse(plan.text, new_context()), "chunk.plan(chunk-check-claims)")
+
+
+def test_claim_that_does_not_hold_is_refused_with_its_line():
+    plan, a, tokens = two_ranks()
+    line = sys._getframe().f_lineno + 1
+    with plan.claim(after=tokens[:1]):
+        plan.all_gather(a)
+    module = parse(plan.text_with_locations, new_context())
+    with pytest.raises(
+        PlanError, match=rf"test_plan_builder.py:{line}: .* rank 0 to hold block 1 of rank 1"
+    ):
+        run_pipeline(module, "chunk.plan(chunk-check-claims)")
+
+
+def test_claim_holds_one_collective():
+    plan, a, tokens = two_ranks()
+    before = plan.text
+    with pytest.raises(PlanError, match="one collective"), plan.claim(after=tokens):
+        pass
+    with pytest.raises(PlanError, match="one collective"), plan.claim(after=tokens):
+        plan.all_gather(a)
+        plan.all_gather(a)
+    with pytest.raises(PlanError, match=r"chunk\.plan"), plan.claim(after=tokens):
+        plan.put(a[0:1], a[1:2], src_rank=0, dst_rank=1)
+    with (
+        pytest.raises(PlanError, match="another claim"),
+        plan.claim(after=tokens),
+        plan.claim(after=tokens),
+    ):
+        pass
+    assert plan.text == before

@@ -76,13 +76,17 @@ def _section(elf: bytes, name: bytes) -> bytes:
     raise InternalError(f"a cubin has no section {name.decode()}")
 
 
-def check_budgets(image: KernelImage, target: Target, *, stages: int | None) -> None:
+def check_budgets(
+    image: KernelImage, target: Target, *, stages: int | None = None, ctas: int = 1
+) -> None:
     """Checks a fused kernel.
 
     Args:
         image: The kernel.
         target: Where it is to run.
         stages: Pipeline stages that it was compiled with, for the message.
+        ctas: CTAs of a launch. All of them have to be resident at once: each carries out its part of every transfer,
+            so one that waits would keep another, whose part it waits for, off the machine.
 
     Raises:
         BudgetError: It does not fit; the message says what to shrink.
@@ -107,3 +111,22 @@ def check_budgets(image: KernelImage, target: Target, *, stages: int | None) -> 
             f"kernel {image.name} does not fit into registers: each of its {threads} threads spills to a stack of "
             f"{resources.stack_bytes} bytes; use smaller blocks, or more warps (num_warps) for the same block"
         )
+    resident = target.num_sms * _ctas_per_sm(image, target, needed)
+    if ctas > resident:
+        raise BudgetError(
+            f"kernel {image.name} is launched with {ctas} CTAs that wait for each other, but {target} has room for "
+            f"{resident} at once; use at most so many (ctas), or smaller blocks"
+        )
+
+
+def _ctas_per_sm(image: KernelImage, target: Target, registers: int) -> int:
+    """How many CTAs a streaming multiprocessor has room for; never fewer than the driver finds."""
+    threads = 32 * image.num_warps
+    return max(
+        1,
+        min(
+            target.threads // threads,
+            target.registers // max(registers, 1),
+            target.sm_shared_bytes // max(image.shared_bytes, 1),
+        ),
+    )

@@ -85,7 +85,7 @@ def compile(
     kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)
     fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
     image, texts = compile_image(spec, fusion.stages["fused"])
-    check_budgets(image, target, stages=spec.options.get("num_stages"))
+    check_budgets(image, target, stages=spec.options.get("num_stages"), ctas=ctas)
     schedule = fusion.schedule
     return Program(
         name=plan.name,

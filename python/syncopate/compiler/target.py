@@ -19,7 +19,10 @@ _SHARED_BYTES = {
     103: 232448,
     120: 101376,
 }
+# What the system keeps of a multiprocessor's shared memory for a CTA.
+_RESERVED_BYTES = 1024
 _REGISTERS = 65536
+_THREADS = {80: 2048, 86: 1536, 89: 1536, 90: 2048, 100: 2048, 103: 2048, 120: 1536}
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,16 @@ class Target:
     def shared_bytes(self) -> int:
         """Shared memory that one CTA may use."""
         return _SHARED_BYTES[self.capability]
+
+    @property
+    def sm_shared_bytes(self) -> int:
+        """Shared memory of a streaming multiprocessor, for all of its CTAs."""
+        return self.shared_bytes + _RESERVED_BYTES
+
+    @property
+    def threads(self) -> int:
+        """Threads that a streaming multiprocessor has room for."""
+        return _THREADS[self.capability]
 
     @property
     def registers(self) -> int:

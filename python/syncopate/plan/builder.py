@@ -112,6 +112,8 @@ class Plan:
             with translate_errors():
                 self._op.verify()
         self.tokens: list[Token] = []
+        # The body of the claim that is being written.
+        self._claimed: ir.Block | None = None
 
     @property
     def world_size(self) -> int:
@@ -246,6 +248,34 @@ class Plan:
             )
             return self._checked_token(op)
 
+    @contextmanager
+    def claim(self, after: Iterable[Token]) -> Iterator[None]:
+        """Says that transfers amount to the collective that is added inside; the compiler proves it or refuses the plan.
+
+            with plan.claim(after=tokens):
+                plan.all_gather(a)
+
+        Args:
+            after: The transfers.
+
+        Raises:
+            PlanError: Something else than one collective is added inside, or a rule of `chunk.claim` is broken.
+        """
+        tokens = self._own_tokens(after)
+        if self._claimed is not None:
+            raise PlanError("claim: expects to stand in a plan, but stands in another claim")
+        with self._here():
+            op = ops.ClaimOp(tokens)
+            self._claimed = op.regions[0].blocks.append()
+            try:
+                yield
+            except BaseException:
+                self._claimed = None
+                op.erase()
+                raise
+            self._claimed = None
+            self._checked(op)
+
     def _transfer(
         self,
         kind: type[ops.PutOp] | type[ops.GetOp],
@@ -320,7 +350,8 @@ class Plan:
     def _checked_token(self, op: ir.OpView) -> Token:
         self._checked(op)
         token = Token(op.results[0], self)
-        self.tokens.append(token)
+        if self._claimed is None:
+            self.tokens.append(token)
         return token
 
     def _checked(self, op: ir.OpView) -> None:
@@ -353,7 +384,7 @@ class Plan:
                 if op is None or not op.regions[0].blocks:
                     yield location
                 else:
-                    with ir.InsertionPoint(op.regions[0].blocks[0]):
+                    with ir.InsertionPoint(self._claimed or op.regions[0].blocks[0]):
                         yield location
 
 
