@@ -2,7 +2,7 @@
 
     python benchmark/static_checks.py
 
-Prints a table in Markdown: transfers, and milliseconds of each check and of the whole pipeline, medians of several runs.
+Prints a table in Markdown: transfers, and milliseconds of each check and of the whole pipeline, medians of some runs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Runs the good programs of the table with many seeds, and keeps what it ran for docs/checks.md.
 
-    python test/sim/sim_soak.py --seeds 1000
+    python test/sim/sim_soak.py --seeds 1000 --jobs 8
 
-Each program runs with the seeds 0, 1, …, round by round, so that a run that is stopped has treated all alike. A finding
-ends it with the program and the seed. With --record, the numbers go to docs/results/simulator.json every round, and
-`tools/generate_checks.py` puts them into the page.
+Each program runs with the seeds 0, 1, …, in rounds of some seeds, so that a run that is stopped has treated all alike.
+A finding ends it with the program and the seed. With --record, the numbers go to docs/results/simulator.json every
+round, and `tools/generate_checks.py` puts them into the page.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import repeat
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +32,7 @@ import numpy as np  # noqa: E402
 import triton  # noqa: E402
 from sim_table import PROGRAMS, check  # noqa: E402
 
+SEEDS_PER_ROUND = 25
 RECORD = ROOT / "docs" / "results" / "simulator.json"
 
 
@@ -70,25 +74,36 @@ def _commit() -> str:
     ).stdout.strip()
 
 
+def _check_round(number: int, first: int, last: int) -> int:
+    """Checks one program with some seeds; in one go, since translating its kernel is kept for a few programs only."""
+    return sum(check(PROGRAMS[number], seed) for seed in range(first, last))
+
+
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=1000, help="for each program")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--minutes", type=float, help="after which no round is begun")
-    parser.add_argument("--record", action="store_true", help=f"keep the numbers in {RECORD.name}")
+    parser.add_argument("--record", metavar="FILE", nargs="?", const=RECORD, type=Path)
+    parser.add_argument("--commit", help="of the sources, if they are no repository")
     arguments = parser.parse_args()
-    commit = _commit()
+    commit = arguments.commit or _commit()
     start, steps = time.monotonic(), 0
-    for seed in range(arguments.seeds):
-        if arguments.minutes and time.monotonic() - start > 60 * arguments.minutes:
-            break
-        steps += sum(check(case, seed) for case in PROGRAMS)
-        seeds = seed + 1
-        print(f"{seeds} seeds of {len(PROGRAMS)} programs", flush=True)
-        if arguments.record:
-            versions = (triton.__version__, np.__version__, commit)
-            today = datetime.date.today().isoformat()
-            record(Soak(*versions, today, len(PROGRAMS), seeds, steps), RECORD)
+    for case in PROGRAMS:
+        case.build()
+    with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("fork")) as pool:
+        for first in range(0, arguments.seeds, SEEDS_PER_ROUND):
+            if arguments.minutes and time.monotonic() - start > 60 * arguments.minutes:
+                break
+            seeds = min(first + SEEDS_PER_ROUND, arguments.seeds)
+            numbers = range(len(PROGRAMS))
+            steps += sum(pool.map(_check_round, numbers, repeat(first), repeat(seeds)))
+            print(f"{seeds} seeds of {len(PROGRAMS)} programs", flush=True)
+            if arguments.record:
+                versions = (triton.__version__, np.__version__, commit)
+                today = datetime.date.today().isoformat()
+                record(Soak(*versions, today, len(PROGRAMS), seeds, steps), arguments.record)
     return 0
 
 

@@ -250,7 +250,7 @@ class Plan:
 
     @contextmanager
     def claim(self, after: Iterable[Token]) -> Iterator[None]:
-        """Says that transfers amount to the collective that is added inside; the compiler proves it or refuses the plan.
+        """Says that transfers amount to the collective that is added inside; the compiler proves it.
 
             with plan.claim(after=tokens):
                 plan.all_gather(a)
