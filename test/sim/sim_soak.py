@@ -59,10 +59,16 @@ class Soak:
     steps: int
 
 
+def read_record(path: Path) -> list[Soak]:
+    """The runs that were kept."""
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return [Soak(**run) for run in runs]
+
+
 def record(soak: Soak, path: Path) -> None:
     """Puts a run in the place of an earlier one with the same Triton."""
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    kept = [old for old in kept if old["triton"] != soak.triton] + [asdict(soak)]
+    kept = [asdict(old) for old in read_record(path) if old.triton != soak.triton]
+    kept.append(asdict(soak))
     kept.sort(key=lambda run: run["triton"])
     path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
@@ -83,6 +89,7 @@ def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=1000, help="for each program")
+    parser.add_argument("--first", type=int, default=0, help="seed; earlier ones are in the record")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--minutes", type=float, help="after which no round is begun")
     parser.add_argument("--record", metavar="FILE", nargs="?", const=RECORD, type=Path)
@@ -90,10 +97,18 @@ def main() -> int:
     arguments = parser.parse_args()
     commit = arguments.commit or _commit()
     start, steps = time.monotonic(), 0
+    if arguments.first:
+        # What was run with the seeds before, of the same sources and the same Triton.
+        (before,) = (
+            run
+            for run in read_record(arguments.record or RECORD)
+            if (run.triton, run.commit, run.seeds) == (triton.__version__, commit, arguments.first)
+        )
+        steps = before.steps
     for case in PROGRAMS:
         case.build()
     with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("fork")) as pool:
-        for first in range(0, arguments.seeds, SEEDS_PER_ROUND):
+        for first in range(arguments.first, arguments.seeds, SEEDS_PER_ROUND):
             if arguments.minutes and time.monotonic() - start > 60 * arguments.minutes:
                 break
             seeds = min(first + SEEDS_PER_ROUND, arguments.seeds)
