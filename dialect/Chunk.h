@@ -35,6 +35,14 @@ class FootprintOp;
 /// Checks the constraints that every `TransferOpInterface` shares.
 mlir::LogicalResult verifyTransfer(mlir::Operation *op);
 
+/// Checks the constraints that every `CollectiveOpInterface` shares.
+mlir::LogicalResult verifyCollective(mlir::Operation *op);
+
+/// Offsets and sizes of a member's block of a buffer that is cut along an axis;
+/// the size along the axis is zero if the block is empty.
+std::pair<llvm::SmallVector<int64_t, 4>, llvm::SmallVector<int64_t, 4>>
+getBlock(BufferType type, int64_t axis, int64_t members, int64_t member);
+
 /// The number of innermost dimensions of a region that merge into one row,
 /// contiguous in both buffers. The dimension before them gives rows with a
 /// stride, and those before that slices.

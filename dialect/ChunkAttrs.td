@@ -40,6 +40,15 @@ def Chunk_Algorithm : Chunk_I32Enum<"Algorithm",
 def Chunk_AlgorithmAttr
     : EnumAttr<Chunk_Dialect, Chunk_Algorithm, "algorithm">;
 
+def Chunk_Reduction : Chunk_I32Enum<"Reduction",
+    "how what arrives is combined with what is there", [
+      I32EnumAttrCase<"Sum", 0, "sum">,
+      I32EnumAttrCase<"Max", 1, "max">,
+      I32EnumAttrCase<"Min", 2, "min">]>;
+
+def Chunk_ReductionAttr
+    : EnumAttr<Chunk_Dialect, Chunk_Reduction, "reduction">;
+
 def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
     "the order in which a rank computes its tiles", [
       I32EnumAttrCase<"Arrival", 0, "arrival">,

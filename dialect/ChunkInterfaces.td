@@ -44,6 +44,9 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
     InterfaceMethod<"Rank that holds the source.", "int64_t", "getSrcRank">,
     InterfaceMethod<"Rank that holds the destination.", "int64_t",
                     "getDstRank">,
+    InterfaceMethod<"How it is combined with what is at the destination, if it "
+                    "does not overwrite that.",
+      "::std::optional<::syncopate::chunk::Reduction>", "getReduction">,
     InterfaceMethod<"Tokens that the transfer comes after.",
       "::mlir::Operation::operand_range", "getDependencies">,
     InterfaceMethod<"Token of its completion.",
@@ -60,6 +63,45 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
                     "getExecutor">,
   ];
   let verify = [{ return verifyTransfer($_op); }];
+}
+
+def Chunk_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::syncopate::chunk";
+  let description = [{
+    A collective on one buffer, in place. The buffer is cut along an axis into
+    as many blocks as the group has members, each of ceil(dimension / members)
+    rows, the last ones shorter or empty; block i belongs to member i.
+
+    Constraints (checked once, for every implementation):
+    * (collective_c1) the axis is a dimension of the buffer.
+    * (collective_c2) the group has at least two members, all of them ranks of
+      the plan, none twice.
+    * (collective_c3) every dimension of the buffer is static.
+    * (collective_c4) a block is at most 2^16 slices, as a transfer's is.
+  }];
+  let methods = [
+    InterfaceMethod<"The buffer.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getBuffer">,
+    InterfaceMethod<"The dimension that is cut.", "uint64_t", "getAxis">,
+    InterfaceMethod<"The members' ranks.", "::llvm::ArrayRef<int64_t>",
+                    "getGroup">,
+    InterfaceMethod<"Tokens that the collective comes after.",
+      "::mlir::Operation::operand_range", "getDependencies">,
+    InterfaceMethod<"The algorithm, if it is named.",
+      "::std::optional<::syncopate::chunk::Algorithm>", "getAlgorithm">,
+    InterfaceMethod<"Token of its completion.",
+      "::mlir::TypedValue<::syncopate::chunk::TokenType>", "getToken">,
+    InterfaceMethod<"Offsets and sizes of a member's block; the size along the "
+                    "axis is zero if it is empty.",
+      "std::pair<::llvm::SmallVector<int64_t, 4>, "
+      "::llvm::SmallVector<int64_t, 4>>",
+      "getBlock", (ins "int64_t":$member), [{
+        return ::syncopate::chunk::getBlock($_op.getBuffer().getType(),
+                                            $_op.getAxis(),
+                                            $_op.getGroup().size(), member);
+      }]>,
+  ];
+  let verify = [{ return verifyCollective($_op); }];
 }
 
 #endif // SYNCOPATE_DIALECT_CHUNKINTERFACES_TD

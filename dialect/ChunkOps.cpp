@@ -13,6 +13,17 @@
 using namespace mlir;
 using namespace syncopate::chunk;
 
+std::pair<SmallVector<int64_t, 4>, SmallVector<int64_t, 4>>
+syncopate::chunk::getBlock(BufferType type, int64_t axis, int64_t members,
+                           int64_t member) {
+  int64_t extent = type.getShape()[axis];
+  int64_t rows = llvm::divideCeilSigned(extent, members);
+  SmallVector<int64_t, 4> offsets(type.getRank(), 0), sizes(type.getShape());
+  offsets[axis] = std::min(member * rows, extent);
+  sizes[axis] = std::min(rows, extent - offsets[axis]);
+  return {offsets, sizes};
+}
+
 #include "dialect/ChunkInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -35,21 +46,6 @@ StrategyAttr PlanOp::getStrategyOrDefault() {
 
 SmallVector<BufferOp> PlanOp::getBuffers() {
   return llvm::to_vector(getBody().getOps<BufferOp>());
-}
-
-//===----------------------------------------------------------------------===//
-// AllGatherOp
-//===----------------------------------------------------------------------===//
-
-std::pair<SmallVector<int64_t, 4>, SmallVector<int64_t, 4>>
-AllGatherOp::getBlock(int64_t member) {
-  ArrayRef<int64_t> shape = getBuffer().getType().getShape();
-  int64_t extent = shape[getAxis()];
-  int64_t rows = llvm::divideCeilSigned(extent, getGroup().size());
-  SmallVector<int64_t, 4> offsets(shape.size(), 0), sizes(shape);
-  offsets[getAxis()] = std::min(member * rows, extent);
-  sizes[getAxis()] = std::min(rows, extent - offsets[getAxis()]);
-  return {offsets, sizes};
 }
 
 //===----------------------------------------------------------------------===//

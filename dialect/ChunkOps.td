@@ -140,13 +140,14 @@ class Chunk_TransferOp<string opMnemonic>
                        DenseI64ArrayAttr:$sizes,
                        I64Attr:$src_rank,
                        I64Attr:$dst_rank,
+                       OptionalAttr<Chunk_ReductionAttr>:$reduction,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
                        OptionalAttr<I64Attr>:$signal);
   let results = (outs Chunk_TokenType:$token);
   let assemblyFormat = [{
     $src `` $src_offsets `to` $dst `` $dst_offsets `sizes` $sizes
-    `from` $src_rank `to` $dst_rank
+    `from` $src_rank `to` $dst_rank (`reduce` `` $reduction^)?
     (`after` `(` $dependencies^ `)`)?
     (`realize` `` $realization^)?
     (`signal` $signal^)?
@@ -161,6 +162,9 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     `to`. It is executed by rank `from`, after all tokens in `after`; its
     token says that the bytes are visible at the destination. Transfers of one
     rank start in the order in which they stand in the plan.
+
+    With `reduce`, the bytes at the destination become the sum, maximum or
+    minimum of what is there and what arrives, element by element.
 
     The constraints are those of `TransferOpInterface`.
 
@@ -195,43 +199,59 @@ def Chunk_GetOp : Chunk_TransferOp<"get"> {
 }
 
 /// A collective, of a plan or of what a plan claims to be.
-class Chunk_CollectiveOp<string opMnemonic, list<Trait> traits = []>
-    : Chunk_Op<opMnemonic,
-               !listconcat([ParentOneOf<["PlanOp", "ClaimOp"]>], traits)>;
+class Chunk_CollectiveOp<string opMnemonic, dag more = (ins), string words = "">
+    : Chunk_Op<opMnemonic, [
+        ParentOneOf<["PlanOp", "ClaimOp"]>,
+        DeclareOpInterfaceMethods<Chunk_CollectiveOpInterface>]> {
+  let arguments = !con((ins Chunk_BufferType:$buffer), more,
+                       (ins I64Attr:$axis,
+                            DenseI64ArrayAttr:$group,
+                            Variadic<Chunk_TokenType>:$dependencies,
+                            OptionalAttr<Chunk_AlgorithmAttr>:$algorithm));
+  let results = (outs Chunk_TokenType:$token);
+  let assemblyFormat = "$buffer " # words # [{
+    `axis` $axis `group` $group (`after` `(` $dependencies^ `)`)?
+    (`by` `` $algorithm^)? attr-dict `:` type($buffer)
+  }];
+}
 
 def Chunk_AllGatherOp : Chunk_CollectiveOp<"all_gather"> {
   let summary = "gather the members' blocks of a buffer at all members";
   let description = [{
-    The buffer is cut along `axis` into as many blocks as the group has
-    members, each of ceil(dimension / members) rows, the last ones shorter or
-    empty. Member i holds block i; afterwards every member holds all blocks.
+    Member i holds block i; afterwards every member holds all blocks.
 
-    Constraints:
-    * (all_gather_c1) `axis` is a dimension of the buffer, and static.
-    * (all_gather_c2) the group has at least two members, all of them ranks
-      of the plan, none twice.
-    * (all_gather_c3) every dimension of the buffer is static.
-    * (all_gather_c4) a block is at most 2^16 slices, as a transfer's is.
+    The constraints are those of `CollectiveOpInterface`.
 
     Example:
     `%t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<4x4xf32>`.
   }];
-  let arguments = (ins Chunk_BufferType:$buffer,
-                       I64Attr:$axis,
-                       DenseI64ArrayAttr:$group,
-                       Variadic<Chunk_TokenType>:$dependencies,
-                       OptionalAttr<Chunk_AlgorithmAttr>:$algorithm);
-  let results = (outs Chunk_TokenType:$token);
-  let assemblyFormat = [{
-    $buffer `axis` $axis `group` $group (`after` `(` $dependencies^ `)`)?
-    (`by` `` $algorithm^)? attr-dict `:` type($buffer)
+}
+
+def Chunk_ReduceScatterOp : Chunk_CollectiveOp<"reduce_scatter",
+    (ins Chunk_ReductionAttr:$reduction), "`reduce` `` $reduction"> {
+  let summary = "reduce the members' buffers, each member one block";
+  let description = [{
+    Every member holds all blocks; afterwards block i of member i is the sum,
+    maximum or minimum of all members' blocks i. What becomes of the other
+    blocks is undefined.
+
+    The constraints are those of `CollectiveOpInterface`.
+
+    Example: `%t = chunk.reduce_scatter %a reduce sum axis 0 group [0, 1] : !chunk.buffer<4x4xf32>`.
   }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// Offsets and sizes of the block of member `member`; the size along the
-    /// axis is zero if it is empty.
-    std::pair<::llvm::SmallVector<int64_t, 4>, ::llvm::SmallVector<int64_t, 4>>
-    getBlock(int64_t member);
+}
+
+def Chunk_AllReduceOp : Chunk_CollectiveOp<"all_reduce",
+    (ins Chunk_ReductionAttr:$reduction), "`reduce` `` $reduction"> {
+  let summary = "reduce the members' buffers, at all members";
+  let description = [{
+    Every member holds all blocks; afterwards every block of every member is
+    the sum, maximum or minimum of all members'. It is a reduce_scatter and
+    an all_gather of the same blocks.
+
+    The constraints are those of `CollectiveOpInterface`.
+
+    Example: `%t = chunk.all_reduce %a reduce sum axis 0 group [0, 1] : !chunk.buffer<4x4xf32>`.
   }];
 }
 
@@ -304,6 +324,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
       than 2^22 tiles in all.
     * (kernel_c2) `ctas` is in [1, 2^31).
     * (kernel_c3) argument names are unique and as many as the buffers.
+    * (kernel_c4) the body holds footprints only.
 
     Example:
 
@@ -323,6 +344,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     static constexpr int64_t kMaxTiles = int64_t(1) << 22;
     /// Number of tiles of the grid.

@@ -194,7 +194,7 @@ LogicalResult PlanOp::verifyRegions() {
       unbound.push_back(schedule);
     } else if (isa<TransferOpInterface>(op)) {
       ++transfers;
-    } else if (!isa<InputOp, AllGatherOp, ClaimOp, JoinOp>(op)) {
+    } else if (!isa<InputOp, CollectiveOpInterface, ClaimOp, JoinOp>(op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
@@ -223,35 +223,38 @@ LogicalResult InputOp::verify() {
   return verifySlices(*this, type, type, getSizes()); // input_c3
 }
 
-LogicalResult AllGatherOp::verify() {
-  BufferType type = getBuffer().getType();
-  int64_t axis = getAxis();
+LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
+  auto collective = cast<CollectiveOpInterface>(op);
+  BufferType type = collective.getBuffer().getType();
+  auto axis = static_cast<int64_t>(collective.getAxis());
+  ArrayRef<int64_t> group = collective.getGroup();
   if (axis < 0 || axis >= static_cast<int64_t>(type.getRank()))
-    return emitOpError() << "expects axis to be in [0, " << type.getRank()
-                         << "), but got " << axis; // all_gather_c1
-  if (getGroup().size() < 2)
-    return emitOpError() << "expects a group of at least 2 ranks, but got "
-                         << getGroup().size(); // all_gather_c2
+    return op->emitOpError() << "expects axis to be in [0, " << type.getRank()
+                             << "), but got " << axis; // collective_c1
+  if (group.size() < 2)
+    return op->emitOpError() << "expects a group of at least 2 ranks, but got "
+                             << group.size(); // collective_c2
   llvm::SmallDenseSet<int64_t> seen;
-  for (int64_t rank : getGroup()) {
-    if (failed(verifyRank(*this, "group", rank)))
+  for (int64_t rank : group) {
+    if (failed(verifyRank(op, "group", rank)))
       return failure();
     if (!seen.insert(rank).second)
-      return emitOpError() << "expects unique ranks in the group, but got "
-                           << rank << " twice";
+      return op->emitOpError() << "expects unique ranks in the group, but got "
+                               << rank << " twice";
   }
-  if (!type.hasStaticShape()) // all_gather_c3
-    return emitOpError() << "expects a buffer of static shape, but got "
-                         << type;
-  SmallVector<int64_t> block(type.getShape()); // all_gather_c4
-  block[axis] = llvm::divideCeilSigned(block[axis], getGroup().size());
-  return verifySlices(*this, type, type, block);
+  if (!type.hasStaticShape()) // collective_c3
+    return op->emitOpError()
+           << "expects a buffer of static shape, but got " << type;
+  SmallVector<int64_t> block(type.getShape()); // collective_c4
+  block[axis] = llvm::divideCeilSigned(block[axis], group.size());
+  return verifySlices(op, type, type, block);
 }
 
 /// Runs after the verifier of the collective.
 LogicalResult ClaimOp::verifyRegions() {
   Block &block = getBody().front();
-  if (!llvm::hasSingleElement(block) || !isa<AllGatherOp>(block.front()))
+  if (!llvm::hasSingleElement(block) ||
+      !isa<CollectiveOpInterface>(block.front()))
     return emitOpError("expects one collective in its body"); // claim_c1
   if (!block.front().use_empty())
     return emitOpError("expects the token of its collective not to be used");
@@ -296,6 +299,13 @@ LogicalResult KernelOp::verify() {
       return emitOpError() << "expects unique argument names, but got " << name
                            << " twice";
   }
+  return success();
+}
+
+LogicalResult KernelOp::verifyRegions() {
+  for (Operation &op : getBody().getOps())
+    if (!isa<FootprintOp>(op)) // kernel_c4
+      return op.emitOpError("expects a footprint in the body of a kernel");
   return success();
 }
 

@@ -413,7 +413,7 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         return signalPassFailure();
       }
     PlanGraph graph(plan);
-    if (failed(graph.requireSignals()))
+    if (failed(graph.requireSignals()) || failed(graph.requireInputsKept()))
       return signalPassFailure();
     Protocol protocol(graph);
     int64_t rest = pause;

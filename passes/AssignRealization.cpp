@@ -36,6 +36,12 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       if (!transfer.getRealization())
         transfer.setRealization(chosen);
       Realization used = *transfer.getRealization();
+      if (transfer.getReduction()) {
+        transfer->emitOpError() << "expects a transfer that copies, but got "
+                                   "one that reduces: realization "
+                                << stringifyRealization(used) << " cannot";
+        return signalPassFailure();
+      }
       if (used != Realization::CopyEngine &&
           used != Realization::LdstColocated) {
         transfer.emitOpError()

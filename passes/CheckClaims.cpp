@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/BitVector.h"
 
+#include <deque>
+
 using namespace mlir;
 
 namespace syncopate {
@@ -20,66 +22,123 @@ using namespace chunk;
 
 namespace {
 
-/// Carries transfers out one after another, on names instead of bytes: of every
-/// element of every rank it knows whose input it is, and which transfer brought
-/// it there.
-class Contents {
-public:
-  /// Elements that come from one input, all shifted alike.
-  struct Piece {
-    Place origin;
-    /// Offset at the origin less the offset here.
-    SmallVector<int64_t, 4> shift;
-    /// The transfer that brought them; none for the rank's own input.
-    std::optional<unsigned> writer;
+/// One input's part in an element.
+struct Contribution {
+  Place origin;
+  /// Offset at the origin less the offset here.
+  SmallVector<int64_t, 4> shift;
 
-    bool isSameAs(const Piece &other) const {
-      return origin == other.origin && shift == other.shift;
-    }
+  auto key(PlanGraph &graph) const {
+    return std::tuple(origin.first, graph.getBufferIndex(origin.second), shift);
+  }
+};
+
+/// What an element is made of: one input, or several combined.
+struct Content {
+  SmallVector<Contribution, 1> parts;
+  /// How they are combined; none for a single one.
+  std::optional<Reduction> reduction;
+  /// Whether parts are combined in several ways, which is no collective.
+  bool isMixed = false;
+
+  bool isSameAs(const Content &other, PlanGraph &graph) const {
+    return !isMixed && !other.isMixed && reduction == other.reduction &&
+           llvm::equal(parts, other.parts, [&](auto &a, auto &b) {
+             return a.key(graph) == b.key(graph);
+           });
+  }
+  void shift(size_t dim, int64_t distance) {
+    for (Contribution &part : parts)
+      part.shift[dim] += distance;
+  }
+  /// Adds the parts of `other`. A maximum does not mind a part twice.
+  void combine(const Content &other, Reduction kind, PlanGraph &graph) {
+    auto fits = [&](const Content &content) {
+      return !content.isMixed && content.reduction.value_or(kind) == kind;
+    };
+    isMixed = !fits(*this) || !fits(other);
+    reduction = kind;
+    llvm::append_range(parts, other.parts);
+    llvm::sort(parts,
+               [&](auto &a, auto &b) { return a.key(graph) < b.key(graph); });
+    if (kind != Reduction::Sum)
+      parts.erase(llvm::unique(parts,
+                               [&](auto &a, auto &b) {
+                                 return a.key(graph) == b.key(graph);
+                               }),
+                  parts.end());
+  }
+};
+
+/// The part of `box` inside `region`.
+Box intersect(const Box &box, const Box &region) {
+  Box part = box;
+  for (size_t i = 0; i < part.offsets.size(); ++i) {
+    int64_t end = std::min(box.offsets[i] + box.sizes[i],
+                           region.offsets[i] + region.sizes[i]);
+    part.offsets[i] = std::max(box.offsets[i], region.offsets[i]);
+    part.sizes[i] = end - part.offsets[i];
+  }
+  return part;
+}
+
+/// Carries transfers out one after another, on names instead of bytes: of every
+/// element of every rank it knows what it is made of, and which transfer
+/// brought it there.
+class Memory {
+public:
+  struct Piece {
+    Content content;
+    /// The transfer that wrote it; none for the rank's own input.
+    std::optional<unsigned> writer;
   };
 
-  explicit Contents(PlanGraph &graph) : graph(graph) {
+  explicit Memory(PlanGraph &graph) : graph(graph) {
     for (InputOp input : graph.getPlan().getBody().getOps<InputOp>()) {
       Place place{input.getRank(), input.getBuffer()};
+      SmallVector<int64_t, 4> none(input.getOffsets().size(), 0);
+      Content content;
+      content.parts.push_back({place, none});
       write(place, Box(input.getOffsets(), input.getSizes()),
-            {place, SmallVector<int64_t, 4>(input.getOffsets().size(), 0),
-             std::nullopt});
+            {std::move(content), std::nullopt});
     }
   }
 
-  /// Carries out the next transfer.
+  /// Carries out a transfer.
   void move(unsigned id) {
     Box src = graph.getSrcBox(id), dst = graph.getDstBox(id);
+    Place from = graph.getSrcPlace(id), to = graph.getDstPlace(id);
+    std::optional<Reduction> reduction = graph.getTransfer(id).getReduction();
     SmallVector<std::pair<Box, Piece>> moved;
-    forEachPiece(graph.getSrcPlace(id), src,
-                 [&](const Box &part, const Piece &piece) {
-                   Box to = part;
-                   Piece copy{piece.origin, piece.shift, id};
-                   for (size_t i = 0; i < to.offsets.size(); ++i) {
-                     int64_t distance = src.offsets[i] - dst.offsets[i];
-                     to.offsets[i] -= distance;
-                     copy.shift[i] += distance;
-                   }
-                   moved.emplace_back(std::move(to), std::move(copy));
-                 });
-    getMap(graph.getDstPlace(id)).subtract(dst);
+    forEachPiece(from, src, [&](const Box &part, const Piece &piece) {
+      Box there = part;
+      Piece copy{piece.content, id};
+      for (size_t i = 0; i < there.offsets.size(); ++i) {
+        int64_t distance = src.offsets[i] - dst.offsets[i];
+        there.offsets[i] -= distance;
+        copy.content.shift(i, distance);
+      }
+      if (!reduction) {
+        moved.emplace_back(std::move(there), std::move(copy));
+        return;
+      }
+      forEachPiece(to, there, [&](const Box &box, const Piece &old) {
+        Piece sum{old.content, id};
+        sum.content.combine(copy.content, *reduction, graph);
+        moved.emplace_back(box, std::move(sum));
+      });
+    });
+    getMap(to).subtract(dst);
     for (auto &[box, piece] : moved)
-      write(graph.getDstPlace(id), std::move(box), std::move(piece));
+      write(to, std::move(box), std::move(piece));
   }
 
-  /// Calls `visit` for each part of a region whose elements come from one
-  /// input, in one go.
+  /// Calls `visit` for each part of a region whose elements are made and were
+  /// brought alike.
   void forEachPiece(Place place, const Box &region,
                     function_ref<void(const Box &, const Piece &)> visit) {
     getMap(place).forEachOverlap(region, [&](const Box &box, unsigned number) {
-      Box part = box;
-      for (size_t i = 0; i < part.offsets.size(); ++i) {
-        int64_t end = std::min(box.offsets[i] + box.sizes[i],
-                               region.offsets[i] + region.sizes[i]);
-        part.offsets[i] = std::max(box.offsets[i], region.offsets[i]);
-        part.sizes[i] = end - part.offsets[i];
-      }
-      visit(part, pieces[number]);
+      visit(intersect(box, region), pieces[number]);
     });
   }
 
@@ -99,20 +158,27 @@ private:
 
   PlanGraph &graph;
   std::map<std::pair<int64_t, int64_t>, BoxMap> maps;
-  std::vector<Piece> pieces;
+  std::deque<Piece> pieces;
 };
 
 /// Compares what ranks hold with what a claim says.
 class Checker {
 public:
-  Checker(PlanGraph &graph, Contents &contents, ClaimOp claim)
-      : graph(graph), contents(contents), claim(claim),
-        collective(cast<AllGatherOp>(claim.getBody().front().front())),
-        isAncestor(graph.size()) {
+  Checker(PlanGraph &graph, Memory &memory, ClaimOp claim)
+      : graph(graph), memory(memory), claim(claim),
+        collective(
+            cast<CollectiveOpInterface>(claim.getBody().front().front())),
+        before(graph), isAncestor(graph.size()) {
     for (unsigned id : graph.getAncestors(claim.getDependencies()))
       isAncestor.set(id);
-    for (unsigned id : graph.getAncestors(collective.getDependencies()))
+    for (unsigned id : graph.getAncestors(collective.getDependencies())) {
       isAncestor.set(id);
+      before.move(id);
+    }
+    if (auto op = dyn_cast<ReduceScatterOp>(collective.getOperation()))
+      reduction = op.getReduction();
+    if (auto op = dyn_cast<AllReduceOp>(collective.getOperation()))
+      reduction = op.getReduction();
   }
 
   LogicalResult check() {
@@ -122,64 +188,127 @@ public:
       Box block(offsets, sizes);
       if (block.isEmpty())
         continue;
-      for (int64_t rank : group)
-        if (failed(checkBlock(member, owner, rank, block)))
+      // Who has a part in the block, and who holds it in the end.
+      ArrayRef<int64_t> sources = reduction ? group : ArrayRef(owner);
+      ArrayRef<int64_t> holders =
+          isa<ReduceScatterOp>(collective) ? ArrayRef(owner) : group;
+      auto expected = combine(member, block, sources);
+      if (failed(expected))
+        return failure();
+      for (int64_t rank : holders)
+        if (failed(checkBlock(member, rank, block, *expected)))
           return failure();
     }
     return success();
   }
 
 private:
-  /// Rank `rank` holds in `block` what `owner` does.
-  LogicalResult checkBlock(int64_t member, int64_t owner, int64_t rank,
-                           const Box &block) {
-    Place place{rank, collective.getBuffer()};
+  using Contents = SmallVector<std::pair<Box, Content>>;
+
+  /// What a block is to be made of, part by part: the contents of `sources`
+  /// when the collective starts.
+  FailureOr<Contents> combine(int64_t member, const Box &block,
+                              ArrayRef<int64_t> sources) {
+    Contents result;
+    for (auto [number, rank] : llvm::enumerate(sources)) {
+      Contents next;
+      SmallVector<Box> missing{block};
+      before.forEachPiece({rank, collective.getBuffer()}, block,
+                          [&](const Box &part, const Memory::Piece &piece) {
+                            subtract(missing, part);
+                            if (number == 0) {
+                              next.emplace_back(part, piece.content);
+                              return;
+                            }
+                            for (auto &[box, content] : result) {
+                              if (!box.intersects(part))
+                                continue;
+                              next.emplace_back(intersect(box, part), content);
+                              next.back().second.combine(piece.content,
+                                                         *reduction, graph);
+                            }
+                          });
+      if (!missing.empty())
+        return claim.emitOpError()
+               << "expects rank " << rank << " to hold block " << member
+               << " when the collective starts, but at offsets ["
+               << missing.front().offsets << "] sizes ["
+               << missing.front().sizes << "] it holds nothing";
+      result = std::move(next);
+    }
+    return result;
+  }
+
+  /// Rank `rank` holds what is expected of a block.
+  LogicalResult checkBlock(int64_t member, int64_t rank, const Box &block,
+                           const Contents &expected) {
     SmallVector<Box> missing{block};
-    std::optional<Box> wrong;
-    std::optional<Contents::Piece> found;
-    contents.forEachPiece(
-        {owner, collective.getBuffer()}, block,
-        [&](const Box &part, const Contents::Piece &expected) {
-          contents.forEachPiece(
-              place, part, [&](const Box &box, const Contents::Piece &piece) {
-                subtract(missing, box);
-                bool known = !piece.writer || isAncestor.test(*piece.writer);
-                if (!wrong && (!known || !piece.isSameAs(expected))) {
-                  wrong = box;
-                  found = piece;
-                }
-              });
-        });
+    std::optional<std::pair<Box, Memory::Piece>> wrong;
+    for (auto &[part, content] : expected)
+      memory.forEachPiece(
+          {rank, collective.getBuffer()}, part,
+          [&](const Box &box, const Memory::Piece &piece) {
+            subtract(missing, box);
+            if (!wrong &&
+                (!isKnown(piece) || !piece.content.isSameAs(content, graph)))
+              wrong = {box, piece};
+          });
     if (missing.empty() && !wrong)
       return success();
-    Box where = wrong ? *wrong : missing.front();
+    const Box &where = wrong ? wrong->first : missing.front();
     InFlightDiagnostic diag = claim.emitOpError();
-    diag << "expects rank " << rank << " to hold block " << member
-         << " of rank " << owner << ", but at offsets [" << where.offsets
-         << "] sizes [" << where.sizes << "] it ";
+    diag << "expects rank " << rank << " to hold "
+         << (reduction ? "the " + stringifyReduction(*reduction).str() +
+                             " of all members' block "
+                       : "block ")
+         << member;
+    if (!reduction)
+      diag << " of rank " << collective.getGroup()[member];
+    diag << ", but at offsets [" << where.offsets << "] sizes [" << where.sizes
+         << "] it ";
     if (!wrong)
       return diag << "holds nothing";
-    if (found->writer && !isAncestor.test(*found->writer))
+    const Memory::Piece &piece = wrong->second;
+    if (!isKnown(piece))
       diag << "holds what a transfer brings that the claim does not come after";
-    else {
-      SmallVector<int64_t> from;
-      for (auto [offset, shift] : llvm::zip(where.offsets, found->shift))
-        from.push_back(offset + shift);
-      diag << "holds what rank " << found->origin.first << " had in "
-           << found->origin.second.getDefiningOp<BufferOp>().getNameAttr()
-           << " at offsets [" << from << "]";
-    }
-    if (found->writer)
-      diag.attachNote(graph.getTransfer(*found->writer).getLoc())
+    else
+      describe(diag, where, piece.content);
+    if (piece.writer)
+      diag.attachNote(graph.getTransfer(*piece.writer).getLoc())
           << "the transfer that brings it";
     return diag;
   }
 
+  bool isKnown(const Memory::Piece &piece) {
+    return !piece.writer || isAncestor.test(*piece.writer);
+  }
+
+  static void describe(InFlightDiagnostic &diag, const Box &where,
+                       const Content &content) {
+    diag << "holds ";
+    if (content.reduction)
+      diag << "the " << stringifyReduction(*content.reduction) << " of ";
+    for (auto [number, part] : llvm::enumerate(content.parts)) {
+      SmallVector<int64_t> from;
+      for (auto [offset, shift] : llvm::zip(where.offsets, part.shift))
+        from.push_back(offset + shift);
+      diag << (number ? " and " : "") << "what rank " << part.origin.first
+           << " had in "
+           << part.origin.second.getDefiningOp<BufferOp>().getNameAttr()
+           << " at offsets [" << from << "]";
+    }
+    if (content.isMixed)
+      diag << ", combined in several ways";
+  }
+
   PlanGraph &graph;
-  Contents &contents;
+  Memory &memory;
   ClaimOp claim;
-  AllGatherOp collective;
+  CollectiveOpInterface collective;
+  /// What ranks hold when the collective starts.
+  Memory before;
   llvm::BitVector isAncestor;
+  std::optional<Reduction> reduction;
 };
 
 struct CheckClaims : impl::CheckClaimsPassBase<CheckClaims> {
@@ -191,13 +320,13 @@ struct CheckClaims : impl::CheckClaimsPassBase<CheckClaims> {
     if (plan.getBody().getOps<ClaimOp>().empty())
       return;
     PlanGraph graph(plan);
-    Contents contents(graph);
+    Memory memory(graph);
     unsigned next = 0;
     for (Operation &op : plan.getBody().getOps()) {
       if (isa<TransferOpInterface>(op))
-        contents.move(next++);
+        memory.move(next++);
       else if (auto claim = dyn_cast<ClaimOp>(op))
-        if (failed(Checker(graph, contents, claim).check()))
+        if (failed(Checker(graph, memory, claim).check()))
           return signalPassFailure();
     }
   }

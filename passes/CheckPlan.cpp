@@ -51,6 +51,14 @@ private:
   LogicalResult checkSource(unsigned id) {
     Box region = graph.getSrcBox(id);
     Place place = graph.getSrcPlace(id);
+    if (failed(checkRead(id, place, region)))
+      return failure();
+    getAccesses(place).reads.insert(std::move(region), id);
+    return success();
+  }
+
+  /// What a transfer reads at a place is there.
+  LogicalResult checkRead(unsigned id, Place place, const Box &region) {
     Accesses &there = getAccesses(place);
     SmallVector<Box> missing{region};
     graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
@@ -71,25 +79,19 @@ private:
              << missing.front().sizes << "] what rank " << place.first
              << " does not hold: it is no input, and no transfer that this "
                 "one comes after brings it";
-    there.reads.insert(std::move(region), id);
     return success();
   }
 
-  /// The destination is no input, and this transfer comes after all that have
-  /// written or read it.
+  /// This transfer comes after all that have written or read the destination,
+  /// and if it adds to it, something is there.
   LogicalResult checkDestination(unsigned id) {
     Box region = graph.getDstBox(id);
     Place place = graph.getDstPlace(id);
+    if (graph.getTransfer(id).getReduction() &&
+        failed(checkRead(id, place, region)))
+      return failure();
     Accesses &there = getAccesses(place);
-    std::optional<unsigned> input, reader, writer;
-    graph.getInputIndex(place).forEachOverlap(
-        region, [&](unsigned number) { input = number; });
-    if (input) {
-      const Box &box = graph.getInputs(place)[*input];
-      return graph.getTransfer(id).emitOpError()
-             << "overwrites an input of rank " << place.first << " at offsets ["
-             << box.offsets << "] sizes [" << box.sizes << "]";
-    }
+    std::optional<unsigned> reader, writer;
     there.reads.forEachOverlap(region, [&](const Box &, unsigned other) {
       if (!graph.isOrdered(other, id))
         reader = other;

@@ -346,7 +346,7 @@ struct CheckTables : impl::CheckTablesPassBase<CheckTables> {
       return signalPassFailure();
     }
     PlanGraph graph(plan);
-    if (failed(graph.requireSignals()))
+    if (failed(graph.requireSignals()) || failed(graph.requireInputsKept()))
       return signalPassFailure();
     SmallVector<ScheduleTables> tables;
     for (ScheduleOp schedule : schedules) {

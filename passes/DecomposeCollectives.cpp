@@ -19,89 +19,103 @@ using namespace chunk;
 
 namespace {
 
-/// Emits the transfers of one all_gather.
-class AllGatherRewriter {
+/// Emits the transfers of one collective.
+class Rewriter {
 public:
-  AllGatherRewriter(AllGatherOp op) : op(op), builder(op) {}
+  Rewriter(CollectiveOpInterface op, Algorithm algorithm)
+      : op(op), builder(op), members(op.getGroup().size()),
+        pull(algorithm == Algorithm::DirectPull ||
+             algorithm == Algorithm::RingPull),
+        ring(algorithm == Algorithm::RingPush ||
+             algorithm == Algorithm::RingPull) {}
 
   /// Number of transfers, whatever the algorithm: each block that is not empty
-  /// goes to every other member.
+  /// goes once to, or comes once from, every other member; or both.
   int64_t countTransfers() {
-    int64_t members = op.getGroup().size();
-    int64_t extent = op.getBuffer().getType().getShape()[op.getAxis()];
+    auto extent = op.getBuffer().getType().getShape()[op.getAxis()];
     int64_t rows = llvm::divideCeilSigned(extent, members);
-    return llvm::divideCeilSigned(extent, rows) * (members - 1);
+    int64_t count = llvm::divideCeilSigned(extent, rows) * (members - 1);
+    return isa<AllReduceOp>(op) ? 2 * count : count;
   }
 
   /// Returns the tokens of all transfers.
-  SmallVector<Value> rewrite(Algorithm algorithm) {
-    bool pull =
-        algorithm == Algorithm::DirectPull || algorithm == Algorithm::RingPull;
-    bool ring =
-        algorithm == Algorithm::RingPush || algorithm == Algorithm::RingPull;
-    return ring ? rewriteRing(pull) : rewriteDirect(pull);
+  SmallVector<Value> rewrite() {
+    // By block, the transfer that has brought it to where it is taken from.
+    SmallVector<Value> brought(members);
+    if (auto scatter = dyn_cast<ReduceScatterOp>(op.getOperation()))
+      reduce(scatter.getReductionAttr(), brought);
+    if (auto reduction = dyn_cast<AllReduceOp>(op.getOperation()))
+      reduce(reduction.getReductionAttr(), brought);
+    if (!isa<ReduceScatterOp>(op))
+      gather(brought);
+    return std::move(tokens);
   }
 
 private:
-  /// Moves the block of member `block` between two members; null if empty.
-  Value move(int64_t block, int64_t from, int64_t to, bool pull,
-             ValueRange after) {
+  /// Moves the block of member `block` between two members, after the transfer
+  /// that brought it or else after what the collective comes after, and notes
+  /// its token. Nothing happens if the block is empty.
+  void move(int64_t block, int64_t from, int64_t to, Value &brought,
+            ReductionAttr reduction = {}) {
     ArrayRef<int64_t> group = op.getGroup();
     auto [offsets, sizes] = op.getBlock(block);
     if (sizes[op.getAxis()] == 0)
-      return {};
+      return;
+    SmallVector<Value> after;
+    if (brought)
+      after.push_back(brought);
+    else
+      llvm::append_range(after, op.getDependencies());
     auto create = [&, &offsets = offsets, &sizes = sizes](auto kind) -> Value {
       return decltype(kind)::create(builder, op.getLoc(), op.getBuffer(),
                                     offsets, op.getBuffer(), offsets, sizes,
-                                    group[from], group[to], after,
+                                    group[from], group[to], reduction, after,
                                     RealizationAttr{}, IntegerAttr{});
     };
-    return pull ? create(GetOp{}) : create(PutOp{});
+    brought = pull ? create(GetOp{}) : create(PutOp{});
+    tokens.push_back(brought);
   }
 
-  /// Every member sends to, or fetches from, every other, the next one first.
-  SmallVector<Value> rewriteDirect(bool pull) {
-    int64_t members = op.getGroup().size();
-    SmallVector<Value> tokens;
-    for (int64_t step = 1; step < members; ++step)
+  /// Every member sends to, or fetches from, every other, the next one first;
+  /// around the ring, member i passes block i - s on to member i + 1 in step s.
+  void gather(ArrayRef<Value> first) {
+    SmallVector<Value> brought(first);
+    for (int64_t step = 0; step + 1 < members; ++step)
       for (int64_t member = 0; member < members; ++member) {
-        int64_t peer = (member + step) % members;
-        Value token =
-            pull ? move(peer, peer, member, true, op.getDependencies())
-                 : move(member, member, peer, false, op.getDependencies());
-        if (token)
-          tokens.push_back(token);
-      }
-    return tokens;
-  }
-
-  /// In step s, member i passes block i - s on to member i + 1.
-  SmallVector<Value> rewriteRing(bool pull) {
-    int64_t members = op.getGroup().size();
-    SmallVector<Value> tokens;
-    // The transfer that brought the block that a member passes on next.
-    SmallVector<Value> brought(members);
-    for (int64_t step = 0; step + 1 < members; ++step) {
-      SmallVector<Value> next(members);
-      for (int64_t member = 0; member < members; ++member) {
+        int64_t next = (member + 1) % members;
+        int64_t peer = (member + step + 1) % members;
         int64_t block = (member - step + members) % members;
-        int64_t to = (member + 1) % members;
-        SmallVector<Value> after;
-        if (brought[member])
-          after.push_back(brought[member]);
+        if (ring)
+          move(block, member, next, brought[block]);
+        else if (pull)
+          move(peer, peer, member, brought[peer] = first[peer]);
         else
-          llvm::append_range(after, op.getDependencies());
-        next[to] = move(block, member, to, pull, after);
-        if (next[to])
-          tokens.push_back(next[to]);
+          move(member, member, peer, brought[member] = first[member]);
       }
-      brought = std::move(next);
-    }
-    return tokens;
   }
 
-  AllGatherOp op;
+  /// Into every member's own block, one after another, go those of the others,
+  /// the next one first; around the ring, what member i has of block i - s - 1
+  /// goes into that of member i + 1 in step s, until it is where it belongs.
+  /// The order, and with it the rounding, does not depend on time.
+  void reduce(ReductionAttr reduction, MutableArrayRef<Value> brought) {
+    for (int64_t step = 0; step + 1 < members; ++step)
+      for (int64_t member = 0; member < members; ++member) {
+        int64_t next = (member + 1) % members;
+        int64_t peer = (member + step + 1) % members;
+        int64_t block = (member - step - 1 + members) % members;
+        if (ring)
+          move(block, member, next, brought[block], reduction);
+        else
+          move(member, peer, member, brought[member], reduction);
+      }
+  }
+
+  CollectiveOpInterface op;
   OpBuilder builder;
+  int64_t members;
+  bool pull, ring;
+  SmallVector<Value> tokens;
 };
 
 struct DecomposeCollectives
@@ -122,21 +136,22 @@ struct DecomposeCollectives
     }
     int64_t count =
         llvm::range_size(plan.getBody().getOps<TransferOpInterface>());
-    for (AllGatherOp op : plan.getBody().getOps<AllGatherOp>()) {
-      count += AllGatherRewriter(op).countTransfers();
+    auto collectives =
+        llvm::to_vector(plan.getBody().getOps<CollectiveOpInterface>());
+    for (CollectiveOpInterface op : collectives) {
+      count += Rewriter(op, chosen).countTransfers();
       if (count > PlanOp::kMaxTransfers) {
-        op.emitOpError() << "expects a plan of at most "
-                         << PlanOp::kMaxTransfers
-                         << " transfers, but with those of this collective it "
-                            "has "
-                         << count;
+        op->emitOpError() << "expects a plan of at most "
+                          << PlanOp::kMaxTransfers
+                          << " transfers, but with those of this collective it "
+                             "has "
+                          << count;
         return signalPassFailure();
       }
     }
-    for (auto op :
-         llvm::make_early_inc_range(plan.getBody().getOps<AllGatherOp>())) {
+    for (CollectiveOpInterface op : collectives) {
       Algorithm used = op.getAlgorithm().value_or(chosen);
-      SmallVector<Value> tokens = AllGatherRewriter(op).rewrite(used);
+      SmallVector<Value> tokens = Rewriter(op, used).rewrite();
       OpBuilder builder(op);
       Value token = JoinOp::create(builder, op.getLoc(), tokens);
       op.getToken().replaceAllUsesWith(token);

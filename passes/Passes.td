@@ -25,10 +25,16 @@ def DecomposeCollectivesPass
     The algorithm is the one that the collective names with `by`, else the
     option, else the strategy of the plan:
     * `direct_push`: each member puts its block to every other, the next one
-      first, so that no destination is hit by all at once.
-    * `direct_pull`: each member gets every other's block, the next one first.
+      first, so that no destination is hit by all at once. A reduction: each
+      member puts its part of every block into that of the block's member, one
+      after another.
+    * `direct_pull`: the same with gets.
     * `ring_push`, `ring_pull`: blocks travel around the ring in
-      (members - 1) steps, each after the one that brought it.
+      (members - 1) steps, each after the one that brought it. In a reduction
+      they grow on the way, and end where they belong.
+
+    An all_reduce is both, block by block. The order in which contributions are
+    combined does not depend on time.
 
     Ensures: no collective is left but in a `chunk.claim` behind its transfers;
     users of its token come after all of them.
@@ -66,8 +72,8 @@ def AssignRealizationPass
     Gives a realization to every transfer that has none: the option, else the
     strategy's.
 
-    Errors: a realization that the compiler does not lower.
-    Example: test/passes/assign-realization.mlir.
+    Errors: a realization that the compiler does not lower, or that cannot
+    reduce. Example: test/passes/assign-realization.mlir.
   }];
   let options = [
     Option<"realization", "realization", "std::string", "\"\"",
@@ -80,8 +86,10 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
   let description = [{
     A pure check. Every byte that a transfer reads is an input of its source
     rank or was brought there by a transfer that it comes after; no two
-    transfers that are not ordered write the same bytes, none overwrites an
-    input, and none writes what another that is not ordered with it reads.
+    transfers that are not ordered write the same bytes, and none writes what
+    another that is not ordered with it reads. A transfer that reduces reads its
+    destination too. That an input is overwritten is no mistake of a plan, but
+    `chunk-build-tables` refuses it.
     Kernels are looked at by `chunk-check-kernel`, once it is known what their
     tiles access.
 
@@ -94,9 +102,9 @@ def CheckClaimsPass : Pass<"chunk-check-claims", "::syncopate::chunk::PlanOp"> {
   let summary = "Check that transfers amount to the collectives they claim to be";
   let description = [{
     A pure check. The transfers are carried out on names instead of bytes: of
-    every element of every rank it is known whose input it is. At each
-    `chunk.claim` the ranks of the collective have to hold what it says, brought
-    by transfers that the claim comes after.
+    every element of every rank it is known of whose inputs it is made. At each
+    `chunk.claim` the ranks of the collective have to hold what it says, every
+    contribution once, brought by transfers that the claim comes after.
 
     Requires: no collective outside of a claim; `chunk-check-plan` has passed,
     so that the order of the plan stands for every other. Errors name the rank,

@@ -238,6 +238,23 @@ LogicalResult PlanGraph::requireRealizations() {
   return success();
 }
 
+LogicalResult PlanGraph::requireInputsKept() {
+  for (unsigned id = 0; id < size(); ++id) {
+    Place place = getDstPlace(id);
+    std::optional<unsigned> input;
+    getInputIndex(place).forEachOverlap(
+        getDstBox(id), [&](unsigned number) { input = number; });
+    if (!input)
+      continue;
+    const Box &box = getInputs(place)[*input];
+    return transfers[id].emitOpError()
+           << "overwrites an input of rank " << place.first << " at offsets ["
+           << box.offsets << "] sizes [" << box.sizes
+           << "], which tables cannot say";
+  }
+  return success();
+}
+
 LogicalResult PlanGraph::requireSignals() {
   if (failed(requireRealizations()))
     return failure();

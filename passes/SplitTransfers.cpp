@@ -101,8 +101,8 @@ private:
     pieces[transfer->getResult(0)] = std::move(made);
   }
 
-  /// Where `piece` passes on piece `number` of what a predecessor brought,
-  /// lets it come after that piece alone.
+  /// Where `piece` passes on piece `number` of what a predecessor brought, or
+  /// adds to it, lets it come after that piece alone.
   void narrowDependencies(TransferOpInterface whole, Operation *piece,
                           size_t number) {
     for (OpOperand &operand : piece->getOpOperands()) {
@@ -110,10 +110,13 @@ private:
       if (it == joins.end())
         continue;
       auto before = cast<TransferOpInterface>(it->second.getDefiningOp());
-      if (before.getDst() == whole.getSrc() &&
-          before.getDstRank() == whole.getSrcRank() &&
-          before.getDstOffsets() == whole.getSrcOffsets() &&
-          before.getSizes() == whole.getSizes())
+      bool forwards = before.getDst() == whole.getSrc() &&
+                      before.getDstRank() == whole.getSrcRank() &&
+                      before.getDstOffsets() == whole.getSrcOffsets();
+      bool adds = whole.getReduction() && before.getDst() == whole.getDst() &&
+                  before.getDstRank() == whole.getDstRank() &&
+                  before.getDstOffsets() == whole.getDstOffsets();
+      if ((forwards || adds) && before.getSizes() == whole.getSizes())
         operand.set(pieces[it->second][number]);
     }
   }

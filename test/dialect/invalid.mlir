@@ -92,7 +92,7 @@ chunk.plan @p mesh [2] {
 
 // -----
 
-// all_gather_c1
+// collective_c1
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
   // expected-error @+1 {{expects axis to be in [0, 2), but got 2}}
@@ -101,7 +101,7 @@ chunk.plan @p mesh [2] {
 
 // -----
 
-// all_gather_c2
+// collective_c2
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
   // expected-error @+1 {{expects a group of at least 2 ranks, but got 1}}
@@ -110,7 +110,7 @@ chunk.plan @p mesh [2] {
 
 // -----
 
-// all_gather_c2
+// collective_c2
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
   // expected-error @+1 {{expects unique ranks in the group, but got 0 twice}}
@@ -119,7 +119,7 @@ chunk.plan @p mesh [2] {
 
 // -----
 
-// all_gather_c2
+// collective_c2
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
   // expected-error @+1 {{expects group rank to be in [0, 2), but got 3}}
@@ -235,7 +235,7 @@ chunk.plan @p mesh [2] {
 
 // -----
 
-// all_gather_c3
+// collective_c3
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x?xf32>
   // expected-error @+1 {{expects a buffer of static shape, but got '!chunk.buffer<8x?xf32>'}}
@@ -541,9 +541,19 @@ chunk.plan @p mesh [2] {
 
 // -----
 
-// all_gather_c4
+// collective_c4
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<1000x100x2x4x2xi8>
   // expected-error @+1 {{expects a chunk of at most 65536 slices of rows with one stride, but got 200000}}
   %t = chunk.all_gather %a axis 4 group [0, 1] : !chunk.buffer<1000x100x2x4x2xi8>
+}
+
+// -----
+
+// kernel_c4
+chunk.plan @p mesh [2] {
+  chunk.kernel @k tiles [1] ctas 1 args() {
+    // expected-error @+1 {{expects a footprint in the body of a kernel}}
+    %c = arith.constant 0 : i32
+  }
 }

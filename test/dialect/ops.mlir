@@ -18,6 +18,12 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, 
   %t2 = chunk.join %t0, %t1
   // CHECK: %[[T3:.+]] = chunk.all_gather %[[B]] axis 1 group [3, 1] after(%[[T2]]) by direct_pull : <8x4xf8E4M3FN>
   %t3 = chunk.all_gather %b axis 1 group [3, 1] after(%t2) by direct_pull : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.put %[[B]][0, 0] to %[[B]][0, 0] sizes [2, 2] from 0 to 1 reduce min after(%[[T0]]) realize copy_engine :
+  %t5 = chunk.put %b[0, 0] to %b[0, 0] sizes [2, 2] from 0 to 1 reduce min after(%t0) realize copy_engine : !chunk.buffer<8x4xf8E4M3FN> to !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.reduce_scatter %[[B]] reduce sum axis 1 group [0, 2] after(%[[T0]]) by ring_push : <8x4xf8E4M3FN>
+  %t6 = chunk.reduce_scatter %b reduce sum axis 1 group [0, 2] after(%t0) by ring_push : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.all_reduce %[[B]] reduce max axis 0 group [0, 1, 2, 3] : <8x4xf8E4M3FN>
+  %t7 = chunk.all_reduce %b reduce max axis 0 group [0, 1, 2, 3] : !chunk.buffer<8x4xf8E4M3FN>
   // CHECK: chunk.claim after(%[[T3]]) {
   chunk.claim after(%t3) {
     // CHECK-NEXT: chunk.all_gather %[[B]] axis 0 group [0, 1] after(%[[T0]]) : <8x4xf8E4M3FN>

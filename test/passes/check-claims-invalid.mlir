@@ -82,8 +82,84 @@ chunk.plan @no_input mesh [2] {
   %a = chunk.buffer "a" : !buf
   chunk.input %a[0, 0] sizes [1, 2] on 0 : !buf
   chunk.input %a[2, 0] sizes [2, 2] on 1 : !buf
-  // expected-error @+1 {{expects rank 0 to hold block 0 of rank 0, but at offsets [1, 0] sizes [1, 2] it holds nothing}}
+  // expected-error @+1 {{expects rank 0 to hold block 0 when the collective starts, but at offsets [1, 0] sizes [1, 2] it holds nothing}}
   chunk.claim {
     %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @sum_by_hand mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  chunk.input %a[0] sizes [2] on 2 : !buf
+  %t0 = chunk.get %a[0] to %a[0] sizes [2] from 1 to 0 reduce sum : !buf to !buf
+  %t1 = chunk.get %a[0] to %a[0] sizes [2] from 2 to 0 reduce sum after(%t0) : !buf to !buf
+  %t2 = chunk.put %a[0] to %a[0] sizes [2] from 0 to 1 after(%t1) : !buf to !buf
+  %t3 = chunk.put %a[0] to %a[0] sizes [2] from 0 to 2 after(%t1) : !buf to !buf
+  chunk.claim after(%t2, %t3) {
+    %t = chunk.all_reduce %a reduce sum axis 0 group [0, 1, 2] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @twice mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  %t0 = chunk.get %a[0] to %a[0] sizes [1] from 1 to 0 reduce sum : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t1 = chunk.get %a[0] to %a[0] sizes [1] from 1 to 0 reduce sum after(%t0) : !buf to !buf
+  %t2 = chunk.get %a[1] to %a[1] sizes [1] from 0 to 1 reduce sum : !buf to !buf
+  // expected-error @+1 {{expects rank 0 to hold the sum of all members' block 0, but at offsets [0] sizes [1] it holds the sum of what rank 0 had in "a" at offsets [0] and what rank 1 had in "a" at offsets [0] and what rank 1 had in "a" at offsets [0]}}
+  chunk.claim after(%t1, %t2) {
+    %t = chunk.reduce_scatter %a reduce sum axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+// A maximum does not mind.
+chunk.plan @maximum_twice mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  %t0 = chunk.get %a[0] to %a[0] sizes [1] from 1 to 0 reduce max : !buf to !buf
+  %t1 = chunk.get %a[0] to %a[0] sizes [1] from 1 to 0 reduce max after(%t0) : !buf to !buf
+  %t2 = chunk.get %a[1] to %a[1] sizes [1] from 0 to 1 reduce max : !buf to !buf
+  chunk.claim after(%t1, %t2) {
+    %t = chunk.reduce_scatter %a reduce max axis 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @mixed mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  chunk.input %a[0] sizes [2] on 2 : !buf
+  %t0 = chunk.get %a[0] to %a[0] sizes [1] from 1 to 0 reduce sum : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t1 = chunk.get %a[0] to %a[0] sizes [1] from 2 to 0 reduce max after(%t0) : !buf to !buf
+  // expected-error @+1 {{expects rank 0 to hold the sum of all members' block 0}}
+  chunk.claim after(%t1) {
+    %t = chunk.all_reduce %a reduce sum axis 0 group [0, 1, 2] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @missing mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  %t0 = chunk.get %a[0] to %a[0] sizes [1] from 1 to 0 reduce sum : !buf to !buf
+  // expected-error @+1 {{expects rank 1 to hold the sum of all members' block 1, but at offsets [1] sizes [1] it holds what rank 1 had in "a" at offsets [1]}}
+  chunk.claim after(%t0) {
+    %t = chunk.reduce_scatter %a reduce sum axis 0 group [0, 1] : !buf
   }
 }

@@ -93,11 +93,26 @@ chunk.plan @write_twice mesh [3] {
 }
 
 // -----
-!buf = !chunk.buffer<8xf32>
-chunk.plan @overwrite_input mesh [2] {
+!buf = !chunk.buffer<2xf32>
+// What reduces may add to an input; what it adds to has to be there.
+chunk.plan @reduces mesh [2] {
   %a = chunk.buffer "a" : !buf
-  chunk.input %a[0] sizes [4] on 0 : !buf
-  chunk.input %a[3] sizes [4] on 1 : !buf
-  // expected-error @+1 {{overwrites an input of rank 1 at offsets [3] sizes [4]}}
-  %t0 = chunk.put %a[0] to %a[0] sizes [4] from 0 to 1 : !buf to !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [1] on 1 : !buf
+  %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 reduce sum : !buf to !buf
+  // expected-error @+1 {{reads at offsets [1] sizes [1] what rank 1 does not hold}}
+  %t1 = chunk.put %a[1] to %a[1] sizes [1] from 0 to 1 reduce sum : !buf to !buf
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @reduces_at_once mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  chunk.input %a[0] sizes [2] on 2 : !buf
+  // expected-note @+1 {{the other transfer}}
+  %t0 = chunk.put %a[0] to %a[0] sizes [2] from 1 to 0 reduce sum : !buf to !buf
+  // expected-error @+1 {{neither comes after the other}}
+  %t1 = chunk.put %a[0] to %a[0] sizes [2] from 2 to 0 reduce sum : !buf to !buf
 }

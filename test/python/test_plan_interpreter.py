@@ -105,7 +105,7 @@ def test_no_pass_changes_the_meaning(text, choice, seed):
             module, re.sub(r"(chunk-[\w-]+)", lambda m: m[1] + with_options(m[1], choice), step)
         )
         assert_same(interpret_plan(module, inputs), meaning, f"{step} with {choice}")
-    assert "chunk.all_gather" not in str(module)
+    assert str(module).count("chunk.all_gather") == str(module).count("chunk.claim")
     assert "chunk.schedule" in str(module)
 
 

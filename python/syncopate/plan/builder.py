@@ -182,6 +182,7 @@ class Plan:
         *,
         src_rank: int,
         dst_rank: int,
+        reduction: str | None = None,
         after: Iterable[Token] = (),
         realization: str | None = None,
     ) -> Token:
@@ -192,13 +193,15 @@ class Plan:
             dst: Where it goes, on rank `dst_rank`; of the same sizes.
             src_rank: Rank that holds the source.
             dst_rank: Rank that receives.
+            reduction: sum, max or min, if what arrives is combined with what is there instead of overwriting it.
             after: Transfers that have to be complete before.
             realization: How it is carried out, if the strategy is not to choose.
 
         Raises:
             PlanError: A rule of `chunk.put` is broken; the message names it.
         """
-        return self._transfer(ops.PutOp, src, dst, src_rank, dst_rank, after, realization)
+        ranks = src_rank, dst_rank
+        return self._transfer(ops.PutOp, src, dst, ranks, reduction, after, realization)
 
     def get(
         self,
@@ -207,11 +210,13 @@ class Plan:
         *,
         src_rank: int,
         dst_rank: int,
+        reduction: str | None = None,
         after: Iterable[Token] = (),
         realization: str | None = None,
     ) -> Token:
         """Adds a transfer that the destination's rank carries out; otherwise like `put`."""
-        return self._transfer(ops.GetOp, src, dst, src_rank, dst_rank, after, realization)
+        ranks = src_rank, dst_rank
+        return self._transfer(ops.GetOp, src, dst, ranks, reduction, after, realization)
 
     def all_gather(
         self,
@@ -234,13 +239,69 @@ class Plan:
         Raises:
             PlanError: A rule of `chunk.all_gather` is broken.
         """
+        return self._collective(ops.AllGatherOp, buffer, axis, group, after, algorithm)
+
+    def reduce_scatter(
+        self,
+        buffer: Buffer,
+        *,
+        reduction: str = "sum",
+        axis: int = 0,
+        group: Sequence[int] | None = None,
+        after: Iterable[Token] = (),
+        algorithm: str | None = None,
+    ) -> Token:
+        """Adds a reduce-scatter: afterwards member i has in its block i what all members had there, combined.
+
+        Args:
+            buffer: The buffer, which every member holds, reduced in place; what becomes of other blocks is undefined.
+            reduction: sum, max or min.
+            axis: Dimension that is cut.
+            group: Members; all ranks by default.
+            after: Transfers that have to be complete before.
+            algorithm: direct_push, direct_pull, ring_push or ring_pull, if the strategy is not to choose.
+
+        Raises:
+            PlanError: A rule of `chunk.reduce_scatter` is broken.
+        """
+        kind = ops.ReduceScatterOp
+        return self._collective(kind, buffer, axis, group, after, algorithm, reduction)
+
+    def all_reduce(
+        self,
+        buffer: Buffer,
+        *,
+        reduction: str = "sum",
+        axis: int = 0,
+        group: Sequence[int] | None = None,
+        after: Iterable[Token] = (),
+        algorithm: str | None = None,
+    ) -> Token:
+        """Adds an all-reduce: afterwards every member has everywhere what all members had there, combined.
+
+        Arguments and errors are those of `reduce_scatter`; the axis says how the buffer is cut on the way.
+        """
+        kind = ops.AllReduceOp
+        return self._collective(kind, buffer, axis, group, after, algorithm, reduction)
+
+    def _collective(
+        self,
+        kind: Any,
+        buffer: Buffer,
+        axis: int,
+        group: Sequence[int] | None,
+        after: Iterable[Token],
+        algorithm: str | None,
+        *reduction: str,
+    ) -> Token:
         self._own_buffer("buffer", buffer)
         dimension = _integer("axis", axis)
         members = range(self.world_size) if group is None else _integers("group", group)
         tokens = self._own_tokens(after)
         with self._here():
-            op = ops.AllGatherOp(
+            op = kind(
                 buffer.value,
+                *(_enum("reduction", word, ops.Reduction) for word in reduction),
                 dimension,
                 list(members),
                 tokens,
@@ -281,14 +342,14 @@ class Plan:
         kind: type[ops.PutOp] | type[ops.GetOp],
         src: Chunk,
         dst: Chunk,
-        src_rank: int,
-        dst_rank: int,
+        ranks: tuple[int, int],
+        reduction: str | None,
         after: Iterable[Token],
         realization: str | None,
     ) -> Token:
         self._own_chunk("src", src)
         self._own_chunk("dst", dst)
-        ranks = _integer("src_rank", src_rank), _integer("dst_rank", dst_rank)
+        numbers = _integer("src_rank", ranks[0]), _integer("dst_rank", ranks[1])
         tokens = self._own_tokens(after)
         if src.sizes != dst.sizes:
             raise PlanError(
@@ -301,8 +362,9 @@ class Plan:
                 dst.buffer.value,
                 list(dst.offsets),
                 list(src.sizes),
-                *ranks,
+                *numbers,
                 tokens,
+                reduction=_enum("reduction", reduction, ops.Reduction),
                 realization=_enum("realization", realization, ops.Realization),
             )
             return self._checked_token(op)

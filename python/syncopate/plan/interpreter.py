@@ -7,6 +7,7 @@ realizations, splits and tokens make no difference, since the order in which a p
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,24 +189,66 @@ def _nothing(run: _Run, op: Any) -> None:
     """Inputs are placed with their buffer; the others move nothing."""
 
 
+_REDUCTIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+def _reduction(op: Any) -> Callable[[Array, Array], Array] | None:
+    """How a transfer or collective combines what meets, if it does."""
+    if "reduction" not in op.attributes:
+        return None
+    return _REDUCTIONS[str(op.attributes["reduction"]).removeprefix("#chunk<reduction ")[:-1]]
+
+
 @_means(ops.PutOp, ops.GetOp)
 def _transfer(run: _Run, op: Any) -> None:
     attributes, (src, dst, *_) = op.attributes, op.operands
     sizes = attributes["sizes"]
     source = run.contents(src, attributes["src_rank"].value)
     target = run.contents(dst, attributes["dst_rank"].value)
-    target.copy(
-        _box(attributes["dst_offsets"], sizes), source, _box(attributes["src_offsets"], sizes)
-    )
+    source_box = _box(attributes["src_offsets"], sizes)
+    target_box = _box(attributes["dst_offsets"], sizes)
+    combine = _reduction(op)
+    if combine is None:
+        target.copy(target_box, source, source_box)
+    else:
+        target.data[target_box] = combine(target.data[target_box], source.data[source_box])
+        target.defined[target_box] &= source.defined[source_box]
+
+
+def _blocks(op: Any) -> Iterator[tuple[int, tuple[slice, ...]]]:
+    """Members of a collective, each with its block."""
+    group, axis = op.attributes["group"], op.attributes["axis"].value
+    extent = op.operands[0].type.shape[axis]
+    rows = -(-extent // len(group))
+    for index, owner in enumerate(group):
+        begin, end = (min(edge * rows, extent) for edge in (index, index + 1))
+        yield owner, (slice(None),) * axis + (slice(begin, end),)
 
 
 @_means(ops.AllGatherOp)
 def _all_gather(run: _Run, op: Any) -> None:
-    group, axis, buffer = op.attributes["group"], op.attributes["axis"].value, op.operands[0]
-    extent = buffer.type.shape[axis]
-    rows = -(-extent // len(group))
-    for index, owner in enumerate(group):
-        block = (slice(None),) * axis + (slice(index * rows, min((index + 1) * rows, extent)),)
-        for member in group:
+    buffer = op.operands[0]
+    for owner, block in _blocks(op):
+        for member in op.attributes["group"]:
             if member != owner:
                 run.contents(buffer, member).copy(block, run.contents(buffer, owner), block)
+
+
+@_means(ops.ReduceScatterOp, ops.AllReduceOp)
+def _reduce(run: _Run, op: Any) -> None:
+    combine = _reduction(op)
+    assert combine is not None
+    members = [run.contents(op.operands[0], rank) for rank in op.attributes["group"]]
+    data = functools.reduce(combine, (member.data for member in members))
+    defined = np.logical_and.reduce([member.defined for member in members])
+    for member, (_, block) in zip(members, _blocks(op), strict=True):
+        if isinstance(op, ops.ReduceScatterOp):
+            kept = np.zeros_like(defined)
+            kept[block] = defined[block]
+            member.data[block], member.defined[...] = data[block], kept
+        else:
+            member.data[...], member.defined[...] = data, defined
