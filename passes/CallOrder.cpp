@@ -66,8 +66,7 @@ static bool isTwin(const SignalLayout &layout, int64_t signal) {
          (signal >= layout.doneTwin(0) && signal < layout.engineDone());
 }
 
-CallOrder::CallOrder(PlanOp plan, MutableArrayRef<ScheduleTables> tables,
-                     int64_t ctas)
+CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
       layout{0, ranks}, queues(2 * ranks), positions(ranks), tileSeen(ranks),
       hostSeen(ranks), endSeen(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
@@ -126,23 +125,26 @@ CallOrder::Flag *CallOrder::findFlag(int64_t rank, int64_t signal) {
 
 LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
                                    SignalRow signal) {
+  Raiser raiser{strand, row, static_cast<SignalKind>(signal.kind)};
   auto report = [&]() {
-    InFlightDiagnostic diag = emitError(locate(strand, row));
-    diag << describe(strands[strand]);
+    InFlightDiagnostic diag = emitError(locate(strands[strand].rank, row));
+    diag << describe(raiser) << " raises ";
     return diag;
   };
   if (signal.rank < 0 || signal.rank >= ranks)
-    return report() << " raises a flag of rank " << signal.rank
+    return report() << "a flag of rank " << signal.rank
                     << ", but expects a rank in [0, " << ranks << ")";
   if (signal.signal < 0 || signal.signal >= layout.total())
-    return report() << " raises flag " << signal.signal
+    return report() << "flag " << signal.signal
                     << ", but expects a flag in [0, " << layout.total() << ")";
   if (signal.kind < StoreEpoch || signal.kind > AddOne ||
       (signal.kind == StoreOne) != isTwin(layout, signal.signal))
-    return report()
-           << " raises " << describe(signal.rank, signal.signal) << " by kind "
-           << signal.kind
-           << ", but expects kind 1 for twins, and 0 or 2 for other flags";
+    return report() << describe(signal.rank, signal.signal) << " by kind "
+                    << signal.kind << ", but expects "
+                    << (isTwin(layout, signal.signal)
+                            ? "kind 1, which stores one, for a twin"
+                            : "kind 0, which stores the epoch, or 2, which "
+                              "adds one, for a flag");
   auto [it, isNew] =
       flagNumbers.try_emplace({signal.rank, signal.signal}, flags.size());
   if (isNew)
@@ -155,33 +157,29 @@ LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
                      {}});
   Flag &flag = flags[it->second];
   if (!isNew && (signal.kind != AddOne || flag.raisers[0].kind != AddOne)) {
-    InFlightDiagnostic diag = report() << " raises "
-                                       << describe(signal.rank, signal.signal)
+    const Raiser &other = flag.raisers[0];
+    InFlightDiagnostic diag = report() << describe(signal.rank, signal.signal)
                                        << ", which is raised already";
-    Raiser &other = flag.raisers[0];
-    diag.attachNote(locate(other.strand, other.row))
-        << describe(strands[other.strand]) << " raises it too";
+    diag.attachNote(locate(strands[other.strand].rank, other.row))
+        << describe(other) << " raises it too";
     return diag;
   }
-  flag.raisers.push_back({strand, row, static_cast<SignalKind>(signal.kind)});
+  flag.raisers.push_back(raiser);
   return success();
 }
 
 LogicalResult CallOrder::collectRaisers(int64_t rank) {
-  ScheduleTables &mine = tables[rank];
+  const ScheduleTables &mine = tables[rank];
   const CallRow &call = mine.getCall();
   for (const SignalRow &signal : mine.getSignals(call.open))
     if (failed(addRaiser(getStrand(rank, Part::Host), -1, signal)))
       return failure();
   for (auto [row, command] : llvm::enumerate(mine.getCommands())) {
     Part part = isEngineRow(command) ? Part::Engine : Part::Communication;
-    strands[getStrand(rank, part)].step = positions[rank][row].index;
     for (const SignalRow &signal : mine.getSignals(command.signals))
       if (failed(addRaiser(getStrand(rank, part), row, signal)))
         return failure();
   }
-  for (Part part : {Part::Engine, Part::Communication})
-    strands[getStrand(rank, part)].step = 0;
   // The stream says by itself that it has come to its end.
   if (!queues[getQueue(rank, true)].empty())
     if (failed(addRaiser(getStrand(rank, Part::Engine), -1,
@@ -194,29 +192,30 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
 }
 
 LogicalResult CallOrder::checkWaits(int64_t rank) {
-  ScheduleTables &mine = tables[rank];
+  const ScheduleTables &mine = tables[rank];
   for (unsigned number = firstStrand[rank];
        number < strands.size() && strands[number].rank == rank; ++number) {
-    Strand &strand = strands[number];
+    Strand strand = strands[number];
     for (int64_t steps = getNumSteps(strand); strand.step < steps;
          ++strand.step)
       for (const WaitRow &wait : mine.getWaits(getStepWaits(strand)))
-        if (failed(checkWait(number, strand.step, wait)))
+        if (failed(checkWait(strand, wait)))
           return failure();
-    strand.step = 0;
   }
   return success();
 }
 
-LogicalResult CallOrder::checkWait(unsigned number, int64_t step,
-                                   WaitRow wait) {
-  Strand &strand = strands[number];
-  int64_t row = -1;
+int64_t CallOrder::getRow(const Strand &strand) {
   bool engine = strand.part == Part::Engine;
-  if (engine || strand.part == Part::Communication)
-    row = queues[getQueue(strand.rank, engine)][step].row;
+  if (!engine && strand.part != Part::Communication)
+    return -1;
+  return queues[getQueue(strand.rank, engine)][strand.step].row;
+}
+
+LogicalResult CallOrder::checkWait(const Strand &strand, WaitRow wait) {
+  bool engine = strand.part == Part::Engine;
   auto report = [&]() {
-    InFlightDiagnostic diag = emitError(locate(number, row));
+    InFlightDiagnostic diag = emitError(locate(strand.rank, getRow(strand)));
     diag << describe(strand) << " waits for ";
     return diag;
   };
@@ -239,8 +238,7 @@ LogicalResult CallOrder::checkWait(unsigned number, int64_t step,
   if (wait.count < 0 || (engine && wait.count != 1) ||
       wait.count > static_cast<int64_t>(flag->raisers.size()))
     return report() << what << " to count to " << wait.count
-                    << ", but it is raised " << flag->raisers.size()
-                    << " time(s) in a call";
+                    << ", but in a call it counts to " << flag->raisers.size();
   if (wait.count == 0 && strands[flag->raisers[0].strand].part != Part::End)
     return report() << "what the call before did to " << what
                     << ", but only what the end of a call raises says that";
@@ -249,10 +247,10 @@ LogicalResult CallOrder::checkWait(unsigned number, int64_t step,
   if (flag->taken) {
     InFlightDiagnostic diag = report()
                               << what << ", which is taken down already";
-    diag.attachNote(locate(flag->taken->first, flag->taken->second)) << "here";
+    diag.attachNote(locate(flag->rank, *flag->taken)) << "here";
     return diag;
   }
-  flag->taken = {number, row};
+  flag->taken = getRow(strand);
   return success();
 }
 
@@ -262,13 +260,13 @@ LogicalResult CallOrder::collectTwins() {
     if (raiser.kind != StoreOne)
       continue;
     if (!flag.taken)
-      return emitError(locate(raiser.strand, raiser.row))
-             << describe(strands[raiser.strand]) << " raises "
+      return emitError(locate(strands[raiser.strand].rank, raiser.row))
+             << describe(raiser) << " raises "
              << describe(flag.rank, flag.signal)
              << ", which no stream takes down";
     Twin twin{flag.rank,
               flag.signal,
-              positions[flag.rank][flag.taken->second],
+              positions[flag.rank][*flag.taken],
               std::nullopt,
               strands[raiser.strand].rank,
               strands[raiser.strand].part == Part::End};
@@ -300,7 +298,7 @@ int64_t CallOrder::getNumSteps(const Strand &strand) {
 }
 
 RowRange CallOrder::getStepWaits(const Strand &strand) {
-  ScheduleTables &mine = tables[strand.rank];
+  const ScheduleTables &mine = tables[strand.rank];
   switch (strand.part) {
   case Part::Host:
     return mine.getCall().guard;
@@ -370,7 +368,7 @@ bool CallOrder::isOver(Strand &strand, WaitRow wait) {
 }
 
 void CallOrder::perform(Strand &strand) {
-  ScheduleTables &mine = tables[strand.rank];
+  const ScheduleTables &mine = tables[strand.rank];
   switch (strand.part) {
   case Part::Host:
     hostSeen[strand.rank] = strand.seen;
@@ -406,7 +404,7 @@ void CallOrder::finish(Strand &strand) {
   switch (strand.part) {
   case Part::Host: {
     set(seen, stagedComponent(rank), 1);
-    ScheduleTables &mine = tables[rank];
+    const ScheduleTables &mine = tables[rank];
     for (const SignalRow &signal : mine.getSignals(mine.getCall().open))
       raise(signal.rank, signal.signal, *seen);
     for (unsigned number = getStrand(rank, Part::Engine);
@@ -483,20 +481,14 @@ LogicalResult CallOrder::reportStuck() {
     path.push_back(number);
     number = getNext(strands[number]);
   }
-  auto getRow = [&](const Strand &strand) -> int64_t {
-    bool engine = strand.part == Part::Engine;
-    return engine || strand.part == Part::Communication
-               ? queues[getQueue(strand.rank, engine)][strand.step].row
-               : -1;
-  };
   auto circle = ArrayRef(path).drop_front(seenAt[number]);
-  InFlightDiagnostic diag =
-      emitError(locate(circle[0], getRow(strands[circle[0]])))
-      << describe(strands[circle[0]])
-      << " would wait for ever, for itself in the end";
+  const Strand &first = strands[circle[0]];
+  InFlightDiagnostic diag = emitError(locate(first.rank, getRow(first)))
+                            << describe(first)
+                            << " waits for itself, in a circle";
   for (unsigned waiter : circle) {
     const Strand &strand = strands[waiter];
-    Diagnostic &note = diag.attachNote(locate(waiter, getRow(strand)));
+    Diagnostic &note = diag.attachNote(locate(strand.rank, getRow(strand)));
     note << describe(strand) << " waits for ";
     if (strand.running)
       note << describe(strand.rank, getFlag(strand)->signal)
@@ -548,7 +540,14 @@ std::string CallOrder::describe(const Strand &strand) {
   return text;
 }
 
-std::string CallOrder::describe(int64_t rank, int64_t signal) {
+std::string CallOrder::describe(const Raiser &raiser) {
+  Strand strand = strands[raiser.strand];
+  strand.step = raiser.row < 0 ? getNumSteps(strand)
+                               : positions[strand.rank][raiser.row].index;
+  return describe(strand);
+}
+
+std::string CallOrder::describe(int64_t rank, int64_t signal) const {
   std::string text;
   llvm::raw_string_ostream out(text);
   bool twin = isTwin(layout, signal);
@@ -566,12 +565,11 @@ std::string CallOrder::describe(int64_t rank, int64_t signal) {
   return text;
 }
 
-Location CallOrder::locate(unsigned number, int64_t row) {
-  const Strand &strand = strands[number];
+Location CallOrder::locate(int64_t rank, int64_t row) {
   if (row >= 0) {
-    int64_t transfer = tables[strand.rank].getCommands()[row].transfer;
+    int64_t transfer = tables[rank].getCommands()[row].transfer;
     if (transfer >= 0 && transfer < layout.transfers)
       return transferLocations[transfer];
   }
-  return tables[strand.rank].getSchedule().getLoc();
+  return tables[rank].getSchedule().getLoc();
 }

@@ -50,7 +50,7 @@ public:
   /// if a flag is raised more often than it may be, if no stream takes down a
   /// twin that is raised, if a wait waits for what
   /// nobody raises, or if strands wait for each other in a circle.
-  CallOrder(chunk::PlanOp plan, llvm::MutableArrayRef<ScheduleTables> tables,
+  CallOrder(chunk::PlanOp plan, llvm::ArrayRef<ScheduleTables> tables,
             int64_t ctas);
 
   bool isValid() const { return valid; }
@@ -114,6 +114,9 @@ public:
   };
   llvm::ArrayRef<Twin> getTwins() const { return twins; }
 
+  /// A flag of a rank, in words.
+  std::string describe(int64_t rank, int64_t signal) const;
+
 private:
   enum class Part { Host, Engine, Communication, Cta, End };
   struct Strand {
@@ -141,8 +144,8 @@ private:
     unsigned raised = 0;
     Seen seen;
     llvm::SmallVector<unsigned, 1> waiting;
-    /// The strand of the engine that takes a twin down, and the row.
-    std::optional<std::pair<unsigned, int64_t>> taken;
+    /// The row of the engine's command that takes a twin down.
+    std::optional<int64_t> taken;
   };
 
   unsigned stagedComponent(int64_t rank) const { return 2 * ranks + rank; }
@@ -156,10 +159,10 @@ private:
 
   unsigned getStrand(int64_t rank, Part part, int64_t cta = 0) const;
   Flag *findFlag(int64_t rank, int64_t signal);
-  mlir::LogicalResult addRaiser(unsigned strand, int64_t row, SignalRow row_);
+  mlir::LogicalResult addRaiser(unsigned strand, int64_t row, SignalRow signal);
   mlir::LogicalResult collectRaisers(int64_t rank);
   mlir::LogicalResult checkWaits(int64_t rank);
-  mlir::LogicalResult checkWait(unsigned strand, int64_t row, WaitRow wait);
+  mlir::LogicalResult checkWait(const Strand &strand, WaitRow wait);
   mlir::LogicalResult collectTwins();
 
   /// What strand `strand` does at its present step.
@@ -178,11 +181,13 @@ private:
   /// Errors, and the words in which they speak.
   mlir::LogicalResult reportStuck();
   std::string describe(const Strand &strand);
-  std::string describe(int64_t rank, int64_t signal);
-  mlir::Location locate(unsigned strand, int64_t row);
+  std::string describe(const Raiser &raiser);
+  /// The row of the commands that a strand is at, or -1.
+  int64_t getRow(const Strand &strand);
+  mlir::Location locate(int64_t rank, int64_t row);
 
   chunk::PlanOp plan;
-  llvm::MutableArrayRef<ScheduleTables> tables;
+  llvm::ArrayRef<ScheduleTables> tables;
   int64_t ranks, ctas;
   SignalLayout layout;
   std::vector<mlir::Location> transferLocations;

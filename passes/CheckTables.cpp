@@ -26,8 +26,7 @@ namespace {
 /// `chunk-check-plan` has found to suffice, and from one call to the next.
 class Checker {
 public:
-  Checker(PlanGraph &graph, KernelOp kernel,
-          MutableArrayRef<ScheduleTables> tables)
+  Checker(PlanGraph &graph, KernelOp kernel, ArrayRef<ScheduleTables> tables)
       : graph(graph), kernel(kernel), tables(tables),
         order(graph.getPlan(), tables, kernel.getCtas()) {}
 
@@ -38,13 +37,13 @@ public:
     for (unsigned id = 0; id < graph.size(); ++id)
       if (failed(checkTokens(id)) || failed(checkInput(id)))
         return failure();
-    for (ScheduleTables &mine : tables)
+    for (const ScheduleTables &mine : tables)
       if (failed(checkTiles(mine)))
         return failure();
     for (unsigned id = 0; id < graph.size(); ++id)
       if (failed(checkReuse(id)))
         return failure();
-    for (ScheduleTables &mine : tables)
+    for (const ScheduleTables &mine : tables)
       if (failed(checkStaging(mine.getRank())) ||
           failed(checkEnd(mine.getRank())))
         return failure();
@@ -59,7 +58,7 @@ private:
   void findRows() {
     first.resize(graph.size());
     last.resize(graph.size());
-    for (ScheduleTables &mine : tables) {
+    for (const ScheduleTables &mine : tables) {
       int64_t rank = mine.getRank();
       staging.emplace_back();
       int64_t before = kStaging;
@@ -130,7 +129,7 @@ private:
   }
 
   /// Every transfer that writes what a tile reads is complete when it starts.
-  LogicalResult checkTiles(ScheduleTables &mine) {
+  LogicalResult checkTiles(const ScheduleTables &mine) {
     int64_t rank = mine.getRank();
     FailureOr<SmallVector<int64_t>> tiles =
         readTileOrder(kernel, mine.getSchedule());
@@ -274,8 +273,8 @@ private:
       if (ordered)
         continue;
       return tables[twin.raisingRank].getSchedule().emitOpError()
-             << "raises twin " << twin.signal << " of rank " << twin.rank
-             << " without knowing that the stream there has taken it down";
+             << "raises " << order.describe(twin.rank, twin.signal)
+             << " again without a wait for the stream that takes it down";
     }
     return success();
   }
@@ -315,7 +314,7 @@ private:
 
   PlanGraph &graph;
   KernelOp kernel;
-  MutableArrayRef<ScheduleTables> tables;
+  ArrayRef<ScheduleTables> tables;
   CallOrder order;
   /// By transfer, where its first and its last command stand.
   std::vector<Position> first, last;

@@ -75,7 +75,7 @@ namespace {
 /// Goes through the commands of one rank.
 class Checker {
 public:
-  Checker(PlanGraph &graph, ScheduleTables &tables)
+  Checker(PlanGraph &graph, const ScheduleTables &tables)
       : graph(graph), tables(tables), rank(tables.getRank()),
         buffers(graph.getPlan().getBuffers()) {}
 
@@ -241,7 +241,7 @@ private:
   }
 
   PlanGraph &graph;
-  ScheduleTables &tables;
+  const ScheduleTables &tables;
   int64_t rank;
   SmallVector<BufferOp> buffers;
   /// Whether commands of the present transfer have been seen, and what of it
@@ -256,6 +256,6 @@ private:
 } // namespace
 
 LogicalResult syncopate::checkCommandRegions(PlanGraph &graph,
-                                             ScheduleTables &tables) {
+                                             const ScheduleTables &tables) {
   return Checker(graph, tables).check();
 }

@@ -18,7 +18,7 @@ namespace syncopate {
 /// every element of it once; and unless those that stage its input, if there
 /// are any, hold all of it and nothing else.
 mlir::LogicalResult checkCommandRegions(PlanGraph &graph,
-                                        ScheduleTables &tables);
+                                        const ScheduleTables &tables);
 
 } // namespace syncopate
 

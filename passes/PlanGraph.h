@@ -79,7 +79,8 @@ public:
   /// Emits an error unless every transfer has a realization.
   mlir::LogicalResult requireRealizations();
   /// Emits an error if a transfer overwrites an input: tables order nothing
-  /// behind the moment at which a rank has its input in place but what reads it.
+  /// behind the moment at which a rank has its input in place but what reads
+  /// it.
   mlir::LogicalResult requireInputsKept();
   /// Emits an error unless, besides, every transfer has its number for its
   /// signal, and the layout of the plan's signals is that of its transfers.

@@ -1,4 +1,4 @@
-//===- Tables.cpp - columns of a schedule's tables ------------------------===//
+//===- Tables.cpp - rows and columns of a schedule's tables ---------------===//
 //
 // Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -34,6 +34,7 @@ static FailureOr<ArrayRef<int64_t>> readTable(ScheduleOp schedule,
 FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
   ScheduleTables tables;
   tables.schedule = schedule;
+  tables.rank = schedule.getRank();
   using Entry = std::tuple<StringRef, std::optional<TableAttr>,
                            ArrayRef<StringRef>, ArrayRef<int64_t> *>;
   for (auto &[name, table, columns, values] :

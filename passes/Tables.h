@@ -1,4 +1,4 @@
-//===- Tables.h - columns of a schedule's tables ----------------*- C++ -*-===//
+//===- Tables.h - rows and columns of a schedule's tables -------*- C++ -*-===//
 //
 // Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -64,6 +64,17 @@ struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;
 };
 
+/// Rows are read in place, so their fields are the columns, and nothing else.
+template <typename Row, size_t N>
+constexpr bool hasColumns(const llvm::StringRef (&)[N]) {
+  return sizeof(Row) == N * sizeof(int64_t);
+}
+static_assert(hasColumns<TileRow>(kTileColumns) &&
+              hasColumns<WaitRow>(kWaitColumns) &&
+              hasColumns<SignalRow>(kSignalColumns) &&
+              hasColumns<CommandRow>(kCommandColumns) &&
+              hasColumns<CallRow>(kCallColumns));
+
 /// The complete tables of one rank, as rows.
 class ScheduleTables {
 public:
@@ -71,30 +82,30 @@ public:
   /// or names rows that are not there.
   static mlir::FailureOr<ScheduleTables> read(chunk::ScheduleOp schedule);
 
-  int64_t getRank() { return schedule.getRank(); }
-  chunk::ScheduleOp getSchedule() { return schedule; }
-  llvm::ArrayRef<TileRow> getTiles() { return view<TileRow>(tiles); }
-  llvm::ArrayRef<CommandRow> getCommands() {
+  int64_t getRank() const { return rank; }
+  chunk::ScheduleOp getSchedule() const { return schedule; }
+  llvm::ArrayRef<TileRow> getTiles() const { return view<TileRow>(tiles); }
+  llvm::ArrayRef<CommandRow> getCommands() const {
     return view<CommandRow>(commands);
   }
-  const CallRow &getCall() { return view<CallRow>(calls).front(); }
-  llvm::ArrayRef<WaitRow> getWaits(RowRange range) {
+  const CallRow &getCall() const { return view<CallRow>(calls).front(); }
+  llvm::ArrayRef<WaitRow> getWaits(RowRange range) const {
     return view<WaitRow>(waits).slice(range.begin, range.end - range.begin);
   }
-  llvm::ArrayRef<SignalRow> getSignals(RowRange range) {
+  llvm::ArrayRef<SignalRow> getSignals(RowRange range) const {
     return view<SignalRow>(signals).slice(range.begin, range.end - range.begin);
   }
 
 private:
   template <typename Row>
   static llvm::ArrayRef<Row> view(llvm::ArrayRef<int64_t> values) {
-    static_assert(sizeof(Row) % sizeof(int64_t) == 0);
     constexpr size_t columns = sizeof(Row) / sizeof(int64_t);
     return {reinterpret_cast<const Row *>(values.data()),
             values.size() / columns};
   }
 
   chunk::ScheduleOp schedule;
+  int64_t rank = 0;
   llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls;
 };
 

@@ -22,13 +22,13 @@
 // TWICE: note: the communication role of rank 0 at transfer 0 raises it too
 
 // RUN: sed "/rank 0/s/\[1, 1\], \[9, 0\]/[1, 2], [9, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COUNT
-// COUNT: CTA 0 of rank 0 at tile [1, 0, 0] waits for the flag at rank 0 of transfer 1 to count to 2, but it is raised 1 time(s) in a call
+// COUNT: CTA 0 of rank 0 at tile [1, 0, 0] waits for the flag at rank 0 of transfer 1 to count to 2, but in a call it counts to 1
 
 // RUN: sed "/rank 0/s/\[1, 1\], \[9, 0\]/[1, 0], [9, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=BEFORE
 // BEFORE: waits for what the call before did to the flag at rank 0 of transfer 1, but only what the end of a call raises says that
 
 // RUN: sed "/rank 0/s/\[9, 0\]/[9, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=CIRCLE
-// CIRCLE: error: {{.*}} would wait for ever, for itself in the end
+// CIRCLE: error: {{.*}} waits for itself, in a circle
 // CIRCLE-DAG: note: the communication role of rank 0 at transfer 0 waits for the flag at rank 0 that rank 1 has ended its call, which is to be raised by the end of the call of rank 1
 // CIRCLE-DAG: note: CTA 0 of rank 1 at tile [0, 0, 0] waits for the flag at rank 1 of transfer 0, which is to be raised by the communication role of rank 0 at transfer 0
 // CIRCLE-DAG: note: the end of the call of rank 1 waits for CTA 0 of rank 1 at tile [0, 0, 0]
@@ -61,7 +61,7 @@
 // RANK: raises a flag of rank 7, but expects a rank in [0, 2)
 
 // RUN: sed "/rank 0/s/\[1, 8, 0\]/[1, 8, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=KIND
-// KIND: raises the flag at rank 1 that rank 0 has ended its call by kind 1, but expects kind 1 for twins, and 0 or 2 for other flags
+// KIND: raises the flag at rank 1 that rank 0 has ended its call by kind 1, but expects kind 0, which stores the epoch, or 2, which adds one, for a flag
 
 // RUN: sed "/rank 0/s/columns = .*//; s/kind : /sort : /" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COLUMNS
 // COLUMNS: expects signals to have the columns rank, signal, kind, but got
