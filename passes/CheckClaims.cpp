@@ -320,6 +320,8 @@ struct CheckClaims : impl::CheckClaimsPassBase<CheckClaims> {
     if (plan.getBody().getOps<ClaimOp>().empty())
       return;
     PlanGraph graph(plan);
+    if (failed(graph.requireDecomposed()))
+      return signalPassFailure();
     Memory memory(graph);
     unsigned next = 0;
     for (Operation &op : plan.getBody().getOps()) {

@@ -24,6 +24,8 @@ struct CheckKernel : impl::CheckKernelPassBase<CheckKernel> {
   void runOnOperation() override {
     PlanOp plan = getOperation();
     PlanGraph graph(plan);
+    if (failed(graph.requireDecomposed()))
+      return signalPassFailure();
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank)
         if (!KernelDependence(graph, kernel, rank).isValid() ||

@@ -135,7 +135,7 @@ struct CheckPlan : impl::CheckPlanPassBase<CheckPlan> {
 
   void runOnOperation() override {
     PlanGraph graph(getOperation());
-    if (failed(Checker(graph).check()))
+    if (failed(graph.requireDecomposed()) || failed(Checker(graph).check()))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

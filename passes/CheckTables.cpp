@@ -331,10 +331,11 @@ struct CheckTables : impl::CheckTablesPassBase<CheckTables> {
   void runOnOperation() override {
     markAllAnalysesPreserved();
     PlanOp plan = getOperation();
-    auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
-    if (schedules.empty())
+    auto kernels = plan.getBody().getOps<KernelOp>();
+    if (kernels.empty())
       return;
-    KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+    KernelOp kernel = *kernels.begin();
+    auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
     llvm::sort(schedules, [](ScheduleOp a, ScheduleOp b) {
       return a.getRank() < b.getRank();
     });

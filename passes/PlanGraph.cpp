@@ -230,6 +230,14 @@ llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
   return arrival;
 }
 
+LogicalResult PlanGraph::requireDecomposed() {
+  auto collectives = plan.getBody().getOps<CollectiveOpInterface>();
+  if (collectives.empty())
+    return success();
+  return (*collectives.begin())->emitOpError()
+         << "is a collective; run chunk-decompose-collectives first";
+}
+
 LogicalResult PlanGraph::requireRealizations() {
   for (TransferOpInterface transfer : transfers)
     if (!transfer.getRealization())

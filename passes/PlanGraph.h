@@ -76,6 +76,8 @@ public:
   /// transfer at a time and all at the same rate.
   llvm::SmallVector<int64_t> estimateArrival();
 
+  /// Emits an error if there is a collective but in a claim.
+  mlir::LogicalResult requireDecomposed();
   /// Emits an error unless every transfer has a realization.
   mlir::LogicalResult requireRealizations();
   /// Emits an error if a transfer overwrites an input: tables order nothing

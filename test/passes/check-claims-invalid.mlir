@@ -163,3 +163,14 @@ chunk.plan @missing mesh [2] {
     %t = chunk.reduce_scatter %a reduce sum axis 0 group [0, 1] : !buf
   }
 }
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @not_decomposed mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  // expected-error @+1 {{is a collective; run chunk-decompose-collectives first}}
+  %t = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  chunk.claim after(%t) {
+    %same = chunk.all_gather %a axis 0 group [0, 1] : !buf
+  }
+}
