@@ -80,8 +80,9 @@ private:
     return true;
   }
 
-  /// True if each rank's input is one block of whole rows, and no tile reads
-  /// rows of it together with others.
+  /// True if each rank's input is one block of whole rows, and neither a tile
+  /// nor a transfer that the rank carries out reads rows of it together with
+  /// others: those lie in different places then.
   static FailureOr<bool> keepInputsApart(KernelOp kernel, StringRef name) {
     auto plan = cast<PlanOp>(kernel->getParentOp());
     auto buffer = kernel.getBoundBuffer(name);
@@ -98,6 +99,18 @@ private:
       if (!dependence.isValid())
         return failure();
       if (dependence.hasMixedReads())
+        return false;
+    }
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      Place place = graph.getSrcPlace(id);
+      if (place.second != buffer ||
+          place.first != graph.getTransfer(id).getExecutor())
+        continue;
+      SmallVector<Box> others{graph.getSrcBox(id)};
+      for (const Box &input : graph.getInputs(place))
+        subtract(others, input);
+      if (!others.empty() &&
+          (others.size() > 1 || !(others.front() == graph.getSrcBox(id))))
         return false;
     }
     return true;

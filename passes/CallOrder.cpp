@@ -60,10 +60,15 @@ static bool isEngineRow(const CommandRow &row) {
   return row.realization == static_cast<int64_t>(Realization::CopyEngine);
 }
 
+/// Whether a word starts as if the end of a call had raised it.
+static bool isDoneTwin(const SignalLayout &layout, int64_t signal) {
+  return signal >= layout.doneTwin(0) && signal < layout.engineDone();
+}
+
 static bool isTwin(const SignalLayout &layout, int64_t signal) {
   return (signal >= layout.dataTwin(0) && signal < layout.ready(0)) ||
          (signal >= layout.readyTwin(0) && signal < layout.done(0)) ||
-         (signal >= layout.doneTwin(0) && signal < layout.engineDone());
+         isDoneTwin(layout, signal);
 }
 
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
@@ -145,6 +150,15 @@ LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
                             ? "kind 1, which stores one, for a twin"
                             : "kind 0, which stores the epoch, or 2, which "
                               "adds one, for a flag");
+  bool isEnd = strands[strand].part == Part::End;
+  if (signal.kind == StoreOne && isEnd != isDoneTwin(layout, signal.signal))
+    return report()
+           << describe(signal.rank, signal.signal)
+           << ", but the ends of calls raise the twins of their flags, "
+              "and nobody else does: only those start raised";
+  if (signal.kind == AddOne && strands[strand].part == Part::Engine)
+    return report() << describe(signal.rank, signal.signal)
+                    << " by kind 2, but a copy engine cannot add";
   auto [it, isNew] =
       flagNumbers.try_emplace({signal.rank, signal.signal}, flags.size());
   if (isNew)
@@ -162,6 +176,15 @@ LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
                                        << ", which is raised already";
     diag.attachNote(locate(strands[other.strand].rank, other.row))
         << describe(other) << " raises it too";
+    return diag;
+  }
+  // A rank may be a call ahead of another, and would count in its stead.
+  if (!isNew && strands[flag.raisers[0].strand].rank != strands[strand].rank) {
+    const Raiser &other = flag.raisers[0];
+    InFlightDiagnostic diag = report() << describe(signal.rank, signal.signal)
+                                       << ", which another rank adds to";
+    diag.attachNote(locate(strands[other.strand].rank, other.row))
+        << describe(other) << " adds to it too";
     return diag;
   }
   flag.raisers.push_back(raiser);
@@ -235,11 +258,12 @@ LogicalResult CallOrder::checkWait(const Strand &strand, WaitRow wait) {
           << "the transfer that should";
     return diag;
   }
-  if (wait.count < 0 || (engine && wait.count != 1) ||
-      wait.count > static_cast<int64_t>(flag->raisers.size()))
+  auto count = static_cast<int64_t>(flag->raisers.size());
+  if (wait.count != count && (wait.count != 0 || engine))
     return report() << what << " to count to " << wait.count
-                    << ", but in a call it counts to " << flag->raisers.size();
-  if (wait.count == 0 && strands[flag->raisers[0].strand].part != Part::End)
+                    << ", but in a call it counts to " << count;
+  if (wait.count == 0 &&
+      (count > 1 || strands[flag->raisers[0].strand].part != Part::End))
     return report() << "what the call before did to " << what
                     << ", but only what the end of a call raises says that";
   if (!engine)
@@ -354,16 +378,13 @@ bool CallOrder::isOver(Strand &strand, WaitRow wait) {
   Flag &flag = *findFlag(strand.rank, wait.signal);
   const Raiser &raiser = flag.raisers[0];
   // A guard, and the twin of one, speak of the call before.
-  if (wait.count == 0 ||
-      (raiser.kind == StoreOne && strands[raiser.strand].part == Part::End)) {
+  if (wait.count == 0 || isDoneTwin(layout, wait.signal)) {
     set(strand.seen, endedComponent(strands[raiser.strand].rank), 1);
     return true;
   }
-  if (flag.raised < wait.count)
+  if (flag.raised < flag.raisers.size())
     return false;
-  // Who waits for some of several does not know for which.
-  if (wait.count == static_cast<int64_t>(flag.raisers.size()))
-    join(strand.seen, *flag.seen);
+  join(strand.seen, *flag.seen);
   return true;
 }
 
@@ -403,8 +424,12 @@ void CallOrder::finish(Strand &strand) {
   Seen seen = strand.seen;
   switch (strand.part) {
   case Part::Host: {
-    set(seen, stagedComponent(rank), 1);
     const ScheduleTables &mine = tables[rank];
+    // The host waits only if it has something to put in place, which is certain
+    // only if it has to tell a stream of it.
+    if (mine.getCall().open.begin == mine.getCall().open.end)
+      seen = std::make_shared<const Vector>(Vector{{endedComponent(rank), 1}});
+    set(seen, stagedComponent(rank), 1);
     for (const SignalRow &signal : mine.getSignals(mine.getCall().open))
       raise(signal.rank, signal.signal, *seen);
     for (unsigned number = getStrand(rank, Part::Engine);

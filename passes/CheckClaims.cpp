@@ -171,10 +171,8 @@ public:
         before(graph), isAncestor(graph.size()) {
     for (unsigned id : graph.getAncestors(claim.getDependencies()))
       isAncestor.set(id);
-    for (unsigned id : graph.getAncestors(collective.getDependencies())) {
-      isAncestor.set(id);
+    for (unsigned id : graph.getAncestors(collective.getDependencies()))
       before.move(id);
-    }
     if (auto op = dyn_cast<ReduceScatterOp>(collective.getOperation()))
       reduction = op.getReduction();
     if (auto op = dyn_cast<AllReduceOp>(collective.getOperation()))

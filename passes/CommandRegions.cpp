@@ -88,6 +88,10 @@ public:
     };
     skipOthers();
     for (auto [row, command] : llvm::enumerate(tables.getCommands())) {
+      if (command.pause < 0 || command.pause > StrategyAttr::kMaxPause)
+        return report(row) << "expects pause to be in [0, "
+                           << StrategyAttr::kMaxPause << "], but got "
+                           << command.pause;
       if (command.transfer == kStaging) {
         if (failed(checkStaging(row, command)))
           return failure();
@@ -201,6 +205,11 @@ private:
   }
 
   LogicalResult checkStaging(int64_t row, const CommandRow &command) {
+    if (command.realization != static_cast<int64_t>(Realization::LdstColocated))
+      return report(row) << "stages an input by realization "
+                         << command.realization
+                         << ", but expects that of the communication role, "
+                         << static_cast<int64_t>(Realization::LdstColocated);
     if (command.src.rank != rank || command.dst.rank != rank ||
         command.src.buffer != command.dst.buffer ||
         command.src.offset != command.dst.offset ||

@@ -160,7 +160,10 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
   // Tiles of a row of the grid read the same region of an operand, so the
   // transfers of a region are looked up once, and those of a set of regions
   // put together once. Region 0 is the empty one.
-  std::map<std::pair<unsigned, SmallVector<int64_t, 4>>, unsigned> regions;
+  std::map<
+      std::tuple<unsigned, SmallVector<int64_t, 4>, SmallVector<int64_t, 4>>,
+      unsigned>
+      regions;
   SmallVector<SmallVector<unsigned>> perRegion(1);
   std::map<SmallVector<unsigned>, unsigned> setOfRegions, setNumbers;
   SmallVector<unsigned> used(reads.size());
@@ -172,8 +175,8 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
       used[number] = 0;
       if (region.isEmpty())
         continue;
-      auto [it, isNew] =
-          regions.try_emplace({number, region.offsets}, perRegion.size());
+      auto [it, isNew] = regions.try_emplace(
+          {number, region.offsets, region.sizes}, perRegion.size());
       used[number] = it->second;
       if (!isNew)
         continue;

@@ -174,3 +174,39 @@ chunk.plan @not_decomposed mesh [2] {
     %same = chunk.all_gather %a axis 0 group [0, 1] : !buf
   }
 }
+
+// -----
+!buf = !chunk.buffer<2xf32>
+// What the collective comes after is not what the claim comes after.
+chunk.plan @tokens_of_the_body mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [1] on 0 : !buf
+  chunk.input %a[1] sizes [1] on 1 : !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 : !buf to !buf
+  %t1 = chunk.put %a[1] to %a[1] sizes [1] from 1 to 0 : !buf to !buf
+  // expected-error @+1 {{holds what a transfer brings that the claim does not come after}}
+  chunk.claim {
+    %t = chunk.all_gather %a axis 0 group [0, 1] after(%t0, %t1) : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+// Members have to hold what owners held when the collective could start, not what was put there since.
+chunk.plan @other_source mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  %x = chunk.buffer "x" : !buf
+  chunk.input %a[0] sizes [1] on 0 : !buf
+  chunk.input %x[0] sizes [1] on 0 : !buf
+  chunk.input %x[1] sizes [1] on 1 : !buf
+  %t0 = chunk.put %x[1] to %a[1] sizes [1] from 1 to 1 : !buf to !buf
+  %t1 = chunk.put %x[0] to %a[1] sizes [1] from 0 to 1 after(%t0) : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t2 = chunk.put %a[1] to %a[1] sizes [1] from 1 to 0 after(%t1) : !buf to !buf
+  %t3 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 : !buf to !buf
+  // expected-error @+1 {{expects rank 0 to hold block 1 of rank 1}}
+  chunk.claim after(%t2, %t3) {
+    %t = chunk.all_gather %a axis 0 group [0, 1] after(%t0) : !buf
+  }
+}

@@ -79,3 +79,17 @@ chunk.plan @writes_what_is_written mesh [2] {
     chunk.footprint write "a" at affine_map<(m) -> (m * 2)> sizes [2]
   }
 }
+
+// -----
+!buf = !chunk.buffer<32xf32>
+// Tiles that begin in front of the buffer and at its beginning read regions of the same offset, not of the same size.
+chunk.plan @clamped mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [8] on 0 : !buf
+  chunk.input %a[0] sizes [32] on 1 : !buf
+  // expected-error @+1 {{tile [1] of rank 0 would wait for ever: it reads "a" at offsets [8] sizes [8]}}
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "a") : !buf {
+    // expected-note @+1 {{the tile reads by this footprint}}
+    chunk.footprint read "a" at affine_map<(m) -> (m * 8 - 8)> sizes [16]
+  }
+}

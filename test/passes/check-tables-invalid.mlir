@@ -78,6 +78,26 @@
 // RUN: sed "/rank 0/s/\[11, 1\]/[9, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWIN
 // TWIN: the copy engine of rank 0 at transfer 0 waits for the flag at rank 0 that rank 1 has ended its call, but a stream waits for twins only
 
+// RUN: sed "/rank 0/s/\[1, 10, 1\]/[1, 2, 1]/; /rank 1/s/\[10, 1\]/[2, 1]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=BLOCK
+// BLOCK: the end of the call of rank 0 raises the twin at rank 1 of transfer 0, but the ends of calls raise the twins of their flags, and nobody else does: only those start raised
+
+// RUN: sed "/rank 0/s/\[1, 0, 0\]/[1, 0, 2]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ADDS
+// ADDS: the copy engine of rank 0 at transfer 0 raises the flag at rank 1 of transfer 0 by kind 2, but a copy engine cannot add
+
+// RUN: sed "/rank 0/s/\[1, 8, 0\]/[1, 8, 2]/; /rank 1/s/\[0, 9, 0\]/[1, 8, 2]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=AHEAD
+// AHEAD: the end of the call of rank 1 raises the flag at rank 1 that rank 0 has ended its call, which another rank adds to
+// AHEAD: note: the end of the call of rank 0 adds to it too
+
+// RUN: sed "/rank 0/s/, 500\]/, -5]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PAUSE
+// PAUSE: command 0 of rank 0 expects pause to be in [0, 1000000], but got -5
+
+// What the guard has waited for says nothing of the kernel: if nothing is to be put in place, the host does not wait.
+// RUN: sed "/rank 0/s/guard_begin, \(.*\) : \[1, 1, 2, 2, 2, 3/guard_begin, \1 : [1, 1, 1, 2, 2, 3/; /rank 0/s/1, 2, 0, 1, 4, 500/1, 1, 0, 1, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
+// HOST: is carried out by rank 0 without a wait for the call before of rank 1, to which it writes
+
+// RUN: syncopate-opt %s --syncopate-plan-pipeline -o - | sed "/rank 0/s/, calls = [^>]*>//; /rank 0/s/calls = [^>]*>, //" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TABLE
+// TABLE: has no table of calls; run chunk-build-tables first
+
 !b = !chunk.buffer<4x4xf32>
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !b

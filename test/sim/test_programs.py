@@ -8,8 +8,11 @@ from sim_faults import FORMS
 from sim_programs import ag_gemm, largest_error
 from sim_table import PROGRAMS, check, options_of
 
+import syncopate
 from syncopate.compiler.strategy import Algorithm, Realization
 from syncopate.demo import CHECK_RANKS, CHECK_SHAPE, Choices, compile_ag_gemm
+from syncopate.kernels import GemmConfig, gemm
+from syncopate.kernels.bind import bind_gemm
 from syncopate.sim.simulate import simulate
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -76,3 +79,27 @@ def test_a_seed_repeats_a_run():
     assert runs[0].trace
     assert runs[0].trace == runs[1].trace
     assert simulate(program, calls=2, seed=8, trace=True).trace != runs[0].trace
+
+
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+def test_a_chunk_of_input_and_what_was_brought(realization):
+    """A rank forwards its own rows together with another's: both have to lie in the buffer."""
+    config = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=2)
+    plan = syncopate.Plan("mixed", [3])
+    a = plan.buffer("a", (192, 64), "bf16", shard_axis=0)
+
+    def put(begin, end, src, dst, after=()):
+        return plan.put(a[begin:end], a[begin:end], src_rank=src, dst_rank=dst, after=after)
+
+    first = put(0, 64, 0, 1)
+    tokens = [first, put(0, 128, 1, 2, [first]), put(64, 128, 1, 0)]
+    tokens += [put(128, 192, 2, rank) for rank in range(2)]
+    with plan.claim(after=tokens):
+        plan.all_gather(a)
+    strategy = syncopate.Strategy(realization=realization)
+    program = syncopate.compile(gemm, plan, **bind_gemm(a, 64, config), strategy=strategy)
+    assert program.localized is None
+    for seed in SEEDS:
+        result = simulate(program, **options_of(seed))
+        assert result.verdict.ok, str(result.verdict)
+        assert largest_error(result) < 5e-3
