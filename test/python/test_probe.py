@@ -12,6 +12,7 @@ from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.sim import Kind, simulate
+from syncopate.sim.check import check_plan
 from syncopate.sim.probe import compare, make_probe
 
 PLAN = """
@@ -281,6 +282,17 @@ def test_offsets_that_need_more_than_64_bits_are_refused(offset, value):
     )
     with pytest.raises(PlanError, match=f"expects offsets that 64 bits can hold .* may be {value}"):
         make_probe(text)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_have_to_be_positive(number):
+    text = write_plan((6, 4), footprints=[("1", "0, 0", [1, 1]), ("what is read", "0, 0", [1, 1])])
+    for name in ("most_elements", "most_ctas"):
+        with pytest.raises(SyncopateError, match=f"{name}: expects a positive .* got {number}"):
+            make_probe(text, **{name: number})
+    for name in ("seeds", "calls"):
+        with pytest.raises(SyncopateError, match=f"{name}: expects a positive .* got {number}"):
+            check_plan(text, **{"seeds": 1, name: number})
 
 
 def test_plans_that_cannot_be_probed_keep_their_errors():
