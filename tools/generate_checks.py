@@ -24,7 +24,7 @@ from faults_order import ORDER_FAULTS  # noqa: E402
 from faults_plan import EXAMPLES, PLAN_FAULTS  # noqa: E402
 from faults_tables import TABLE_FAULTS  # noqa: E402
 from faults_transfer import TRANSFER_FAULTS  # noqa: E402
-from sim_faults import FORMS, Fault, Where  # noqa: E402
+from sim_faults import FORMS, Fault  # noqa: E402
 from sim_table import PROGRAMS  # noqa: E402
 
 PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS)
@@ -43,10 +43,10 @@ def _kinds(fault: Fault) -> str:
 def _corpus(faults: Sequence[Fault]) -> str:
     header = ["fault", "what is broken", "found dynamically as", "on programs"]
     rows = [[f.name, f.broken, _kinds(f), str(len(f.forms))] for f in faults]
-    if any(fault.where is Where.TABLES for fault in faults):
+    if any(fault.check for fault in faults):
         header.insert(3, "found statically")
-        for row in rows:
-            row.insert(3, "`chunk-check-tables`")
+        for row, fault in zip(rows, faults, strict=True):
+            row.insert(3, f"`{fault.check}`")
     return _table(header, rows)
 
 

@@ -24,13 +24,12 @@ from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
 from syncopate.mlir.passmanager import PassManager
-from syncopate.plan.schedule import Schedule, read_schedule
 
 __all__ = ["KINDS", "Finding", "Outcome", "make_input", "run_case"]
 
 CASES_PER_CONTEXT = 50
-MOST_TILES = 20_000
-"""More tiles than these, on all ranks, take Python too long to look at."""
+MOST_TILES = 400_000
+"""More tiles than these, on all ranks, take too long to print and lower again and again."""
 
 
 @dataclass(frozen=True)
@@ -173,48 +172,16 @@ def moved_bytes(plan: ir.OpView) -> collections.Counter[tuple[str, int]]:
     return +moved
 
 
-def check_tables(plan: ir.OpView, schedule: Schedule) -> None:
-    """Raises Finding unless each transfer's bytes are in the commands of its executor, and each tile in every order."""
-    expected = collections.Counter()
-    for op in _body(plan):
-        if isinstance(op, (chunk.PutOp, chunk.GetOp)):
-            side = "src_rank" if isinstance(op, chunk.PutOp) else "dst_rank"
-            key = op.attributes[side].value, op.attributes["signal"].value
-            expected[key] += _bytes_of(op.attributes["sizes"], op.dst.type)
-    found = collections.Counter()
-    everything = 1
-    for size in schedule.tiles:
-        everything *= size
-    for rank in range(schedule.world_size):
-        tables = schedule.rank_tables(rank)
-        for row in tables["commands"].rows():
-            if row["transfer"] >= 0:
-                found[rank, row["transfer"]] += row["rows"] * row["row_bytes"]
-            if not 0 <= row["wait_begin"] <= row["wait_end"] <= len(tables["waits"].rows()):
-                raise Finding(f"rank {rank}: a command waits for rows that are none")
-        tiles = {(row["c0"], row["c1"], row["c2"]) for row in tables["tiles"].rows()}
-        if len(tiles) != everything or len(tables["tiles"].rows()) != everything:
-            raise Finding(f"rank {rank} computes {len(tiles)} of {everything} tiles")
-    if found != expected:
-        raise Finding(f"commands move {dict(found)}, but transfers {dict(expected)}")
-
-
 def check_lowered(module: ir.Module, before: list[collections.Counter[tuple[str, int]]]) -> None:
     """Raises Finding unless a module behind the plan's pipeline passes its checks again and has all transfers."""
     text = str(module)
-    if not run_verified(module, corpus.CHECKED.removeprefix("builtin.module(").removesuffix(")")):
+    if not run_verified(module, "syncopate-check-pipeline"):
         raise Finding("what the pipeline has made does not pass its checks")
     if str(module) != text:
         raise Finding("a check changes the module")
     after = [moved_bytes(plan) for plan in _plans(module)]
     if after != before:
         raise Finding(f"transfers bring {after}, but should {before}")
-    for plan in _plans(module):
-        kernels = [op for op in _body(plan) if isinstance(op, chunk.KernelOp)]
-        if kernels:
-            schedule = read_schedule(plan)
-            if math.prod(schedule.tiles) * schedule.world_size <= MOST_TILES:
-                check_tables(plan, schedule)
     if not run_verified(module, "syncopate-plan-pipeline{splits=1}"):
         raise Finding("the pipeline refuses what it has made")
     if [moved_bytes(plan) for plan in _plans(module)] != before:
@@ -242,14 +209,14 @@ def run_module(draw: random.Random, text: str) -> Outcome:
         before = [moved_bytes(plan) for plan in _plans(module)]
         if not run_verified(module, f"syncopate-plan-pipeline{{{plan_options(draw, wrong=0.02)}}}"):
             return Outcome.REFUSED_LATER
-        if most_tiles(module) <= 20 * MOST_TILES:
+        if most_tiles(module) <= MOST_TILES:
             check_round_trip(module, [draw.choice(_FORMS)])
             check_lowered(module, before)
         return Outcome.ACCEPTED
     for each in passes(draw):
         if not run_verified(module, each):
             return Outcome.REFUSED_LATER
-    if most_tiles(module) <= 20 * MOST_TILES:
+    if most_tiles(module) <= MOST_TILES:
         check_round_trip(module, [draw.choice(_FORMS)])
     return Outcome.ACCEPTED
 

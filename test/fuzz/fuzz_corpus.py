@@ -6,29 +6,14 @@ import functools
 import re
 from pathlib import Path
 
+from plan_passes import plan_passes
+
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
 
-__all__ = ["CHECKED", "PLAN_PASSES", "examples", "modules", "programs", "strip_comments"]
+__all__ = ["examples", "modules", "programs", "strip_comments"]
 
 ROOT = Path(__file__).parent.parent.parent
-
-PLAN_PASSES = (
-    "chunk.plan(chunk-decompose-collectives)",
-    "chunk.plan(chunk-split-transfers)",
-    "chunk.plan(chunk-check-plan)",
-    "chunk.plan(chunk-assign-realization)",
-    "chunk-infer-tile-footprints",
-    "chunk.plan(chunk-check-kernel)",
-    "chunk.plan(chunk-order-tiles)",
-    "chunk.plan(chunk-allocate-signals)",
-    "chunk.plan(chunk-place-waits)",
-    "chunk.plan(chunk-build-tables)",
-)
-"""What `syncopate-plan-pipeline` runs, in its order."""
-
-CHECKED = "builtin.module(chunk.plan(chunk-check-plan,chunk-check-kernel))"
-"""The pure checks, as a pipeline."""
 
 LONGEST = 20_000
 
@@ -69,7 +54,7 @@ def _derive(text: str) -> list[str]:
     except PlanError:
         return []
     derived = []
-    for stage in (None, *PLAN_PASSES):
+    for stage in (None, *plan_passes()):
         if stage is not None:
             try:
                 run_pipeline(module, stage)

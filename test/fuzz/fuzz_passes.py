@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from fuzz_corpus import PLAN_PASSES
 from fuzz_mutate import NUMBERS, STRINGS, mutate
+from plan_passes import plan_passes
 
 __all__ = ["passes", "pipeline_text", "plan_options"]
 
@@ -17,7 +17,12 @@ MODULE_PASSES = (
     "canonicalize",
     "cse",
 )
-PIPELINES = ("syncopate-plan-pipeline", "syncopate-kernel-pipeline", "syncopate-pipeline")
+PIPELINES = (
+    "syncopate-plan-pipeline",
+    "syncopate-check-pipeline",
+    "syncopate-kernel-pipeline",
+    "syncopate-pipeline",
+)
 VALUES = {
     "algorithm": ("direct_push", "direct_pull", "ring_push", "ring_pull"),
     "splits": ("1", "2", "3", "7", "40"),
@@ -66,7 +71,7 @@ def passes(draw: random.Random) -> list[str]:
     """Pipelines on a module to run one after another: the usual passes in their order, part of them, or any."""
     action = draw.randrange(8)
     if action < 4:
-        chosen = list(PLAN_PASSES)
+        chosen = list(plan_passes())
         if action == 1:
             chosen = chosen[draw.randrange(len(chosen)) :]
         if action == 2:
@@ -76,7 +81,7 @@ def passes(draw: random.Random) -> list[str]:
     elif action < 6:
         chosen = [draw.choice(PIPELINES) for _ in range(draw.choice([1, 1, 2]))]
     else:
-        chosen = [draw.choice([*PLAN_PASSES, *MODULE_PASSES]) for _ in range(draw.randint(1, 6))]
+        chosen = [draw.choice([*plan_passes(), *MODULE_PASSES]) for _ in range(draw.randint(1, 6))]
     return [_with_options(draw, name) for name in chosen]
 
 

@@ -12,6 +12,7 @@ from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.sim import Kind, simulate
+from syncopate.sim.check import check_plan
 from syncopate.sim.probe import compare, make_probe
 
 PLAN = """
@@ -100,7 +101,41 @@ GRIDS = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "tiles", "offsets", "sizes", "function"), GRIDS)
+LARGE = [
+    (
+        (6, 9),
+        (3, 4),
+        "m + m, n mod 9223372036854775807",
+        [2, 3],
+        lambda m, n: (m + m, n % (2**63 - 1)),
+    ),
+    (
+        (8, 10),
+        (3, 2),
+        "(m * 3000000000) mod 7, (n * -4611686018427387905) mod 9",
+        [2, 3],
+        lambda m, n: (m * 3_000_000_000 % 7, n * -(2**62 + 1) % 9),
+    ),
+    (
+        (8, 10),
+        (2, 3),
+        "(m * -9223372036854775807) floordiv 4611686018427387904 + 2, n * 4294967296",
+        [3, 10],
+        lambda m, n: (m * -(2**63 - 1) // 2**62 + 2, n * 2**32),
+    ),
+    (
+        (8, 10),
+        (2, 3),
+        "m * 9223372036854775807, (n * 5000000000) ceildiv 2500000001",
+        [3, 5],
+        lambda m, n: (m * (2**63 - 1), -(-5_000_000_000 * n // 2_500_000_001)),
+    ),
+    ((8,), (2,), "9223372036854775807", [3], lambda m: (2**63 - 1,)),
+]
+"""Offsets that do not fit in 32 bits on the way."""
+
+
+@pytest.mark.parametrize(("shape", "tiles", "offsets", "sizes", "function"), [*GRIDS, *LARGE])
 def test_footprints_are_copied_as_they_are_defined(shape, tiles, offsets, sizes, function):
     whole = ", ".join("0" for _ in shape)
     footprints = [("1", whole, list(shape)), ("what is read", offsets, sizes)]
@@ -230,6 +265,34 @@ def test_number_of_ranks_is_checked():
         SyncopateError, match="ranks: program p was compiled for 2, but got 3; compile a plan"
     ):
         simulate(program, ranks=3)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [
+        ("(m * 4611686018427387904) mod 5", 2**63),
+        ("m * -4611686018427387905", -(2**63) - 2),
+    ],
+)
+def test_offsets_that_need_more_than_64_bits_are_refused(offset, value):
+    text = write_plan(
+        (8, 4),
+        tiles=(3, 1),
+        footprints=[("1", f"{offset}, 0", [1, 1]), ("what is read", "0, 0", [1, 1])],
+    )
+    with pytest.raises(PlanError, match=f"expects offsets that 64 bits can hold .* may be {value}"):
+        make_probe(text)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_have_to_be_positive(number):
+    text = write_plan((6, 4), footprints=[("1", "0, 0", [1, 1]), ("what is read", "0, 0", [1, 1])])
+    for name in ("most_elements", "most_ctas"):
+        with pytest.raises(SyncopateError, match=f"{name}: expects a positive .* got {number}"):
+            make_probe(text, **{name: number})
+    for name in ("seeds", "calls"):
+        with pytest.raises(SyncopateError, match=f"{name}: expects a positive .* got {number}"):
+            check_plan(text, **{"seeds": 1, name: number})
 
 
 def test_plans_that_cannot_be_probed_keep_their_errors():

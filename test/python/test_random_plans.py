@@ -5,9 +5,9 @@ import random
 
 import numpy as np
 import pytest
+from edited_tables import refuse_tables
 from hypothesis import HealthCheck, given, settings, strategies
 from random_plans import RandomPlan, plans
-from static_checks import refuse_tables
 
 from syncopate.sim.check import check_plan
 from syncopate.sim.findings import Kind

@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["EXAMPLES", "PLAN_FAULTS", "PlanFault"]
 
 EXAMPLES = tuple(sorted((Path(__file__).parents[2] / "examples" / "plans").glob("*.mlir")))
-_STEPS = ("chunk-decompose-collectives", "chunk-check-plan", "chunk-check-kernel")
+_VERIFIER = "verifier"
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class PlanFault:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What syncopate-opt runs: every step up to the check."""
-        if self.check not in _STEPS:
+        """What syncopate-opt runs: the check alone, so that nothing else can have refused the plan."""
+        if self.check == _VERIFIER:
             return ()
-        return tuple(f"--{step}" for step in _STEPS[: _STEPS.index(self.check) + 1])
+        return ("--chunk-decompose-collectives", f"--{self.check}")
 
     def edit(self, text: str) -> str | None:
         """The broken plan, or None if there is nothing to break."""
@@ -64,7 +64,7 @@ PLAN_FAULTS: tuple[PlanFault, ...] = (
     PlanFault(
         "cyclic dependence",
         "A transfer comes after itself.",
-        "verifier",
+        _VERIFIER,
         "does not dominate this use",
         r"(%b0_at2 = .*)after\(%b0_at1\)",
         r"\1after(%b0_at2)",
@@ -118,6 +118,38 @@ PLAN_FAULTS: tuple[PlanFault, ...] = (
         "group [0, 1, 2]",
     ),
     PlanFault(
+        "another block forwarded",
+        "A rank forwards its own block instead of the one that was brought to it.",
+        "chunk-check-claims",
+        r'expects rank 1 to hold block 2 of rank 2, but .* it holds what rank 0 had in "a" at offsets \[0, 0\]',
+        r"(%b2_at1 = chunk\.put) %a\[256, 0\] to",
+        r"\1 %a[0, 0] to",
+    ),
+    PlanFault(
+        "another rank's data",
+        "A block goes on to where another rank's block belongs.",
+        "chunk-check-claims",
+        r'expects rank 2 to hold block 0 of rank 0, but .* it holds what rank 1 had in "a" at offsets \[128, 0\]',
+        r"(%b0_at2 = chunk\.put) %a\[0, 0\] to",
+        r"\1 %a[128, 0] to",
+    ),
+    PlanFault(
+        "forwarded block too short",
+        "The last row of a block is not forwarded.",
+        "chunk-check-claims",
+        r"expects rank 2 to hold block 0 of rank 0, but at offsets \[127, 0\] sizes \[1, 256\] it holds nothing",
+        r"(%b0_at2 = .*) sizes \[128, 256\]",
+        r"\1 sizes [127, 256]",
+    ),
+    PlanFault(
+        "claim too early",
+        "A claim does not come after all transfers that it speaks of.",
+        "chunk-check-claims",
+        "it holds what a transfer brings that the claim does not come after",
+        r"claim after\(%t\)",
+        "claim after(%b0_at2)",
+    ),
+    PlanFault(
         "transfer missing",
         "A chunk that tiles read is brought to all ranks but one.",
         "chunk-check-kernel",
@@ -144,7 +176,7 @@ PLAN_FAULTS: tuple[PlanFault, ...] = (
     PlanFault(
         "rank out of range",
         "A chunk is put to a rank that the mesh does not have.",
-        "verifier",
+        _VERIFIER,
         r"expects (dst|holding) rank to be in \[0, \d\), but got 9",
         r"(on|from \d to) 1 ",
         r"\1 9 ",
@@ -152,7 +184,7 @@ PLAN_FAULTS: tuple[PlanFault, ...] = (
     PlanFault(
         "chunk out of bounds",
         "A chunk is a row longer than its buffer.",
-        "verifier",
+        _VERIFIER,
         "chunk to lie inside",
         r"sizes \[128, (\d+)\] (from|on) (2|3|1)\b(?= to 0| :)",
         r"sizes [513, \1] \2 \3",

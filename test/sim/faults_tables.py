@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from edited_tables import TABLE_CHECK
 from fused_edits import DoesNotApply
-from sim_faults import Fault, Where
+from sim_faults import Fault
 from sim_features import any_, engine, engine_puts, ldst, reads_several_shards
 from sim_table import Case
 
@@ -190,6 +191,7 @@ def _brought_to(program: Any, rank: int) -> int:
 def fault(
     name: str,
     broken: str,
+    diagnostic: str,
     found: set[Kind],
     edit: TableEdit,
     on: Callable[[Case], bool] = any_,
@@ -197,7 +199,8 @@ def fault(
     wrong_results: bool = False,
 ) -> Fault:
     apply = tables(edit)
-    return Fault(name, broken, Where.TABLES, apply, frozenset(found), on, wrong_results)
+    kinds = frozenset(found)
+    return Fault(name, broken, apply, kinds, on, wrong_results, TABLE_CHECK, diagnostic)
 
 
 def several_commands(case: Case) -> bool:
@@ -208,25 +211,35 @@ def puts_by_ldst(case: Case) -> bool:
     return ldst(case) and "push" in case.algorithm.value
 
 
+_NO_TILE_WAIT = "starts without a wait for a transfer that brings what it reads"
+_NOT_RAISED = r"waits for the flag at rank \d of transfer \d+, which nobody raises"
+_CIRCLE = "would wait for ever, for itself in the end"
 TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
-        "no tile waits", "No tile has waits.", {Kind.UNWRITTEN, Kind.RACE}, without("tiles", "wait")
+        "no tile waits",
+        "No tile has waits.",
+        _NO_TILE_WAIT,
+        {Kind.UNWRITTEN, Kind.RACE},
+        without("tiles", "wait"),
     ),
     fault(
         "no command waits",
         "No command has waits.",
+        r"is carried out by rank \d without a wait|which no stream takes down",
         {Kind.UNWRITTEN, Kind.RACE},
         without("commands", "wait"),
     ),
     fault(
         "a rank raises nothing",
         "The commands of rank 0 raise no flags.",
+        _NOT_RAISED,
         {Kind.DEADLOCK},
         without("commands", "signal", only=lambda rank: rank == 0),
     ),
     fault(
         "no guard",
         "Inputs are staged without waiting for those who get them.",
+        r"replaces the input of rank \d without a wait for a transfer that may still read that of the call before",
         {Kind.RACE},
         without("calls", "guard"),
         lambda c: engine(c) and not engine_puts(c),
@@ -234,28 +247,36 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "no end of calls",
         "Nobody is told that a call has ended.",
+        r"that rank \d has ended its call, which nobody raises",
         {Kind.DEADLOCK},
         without("calls", "close_signal"),
     ),
     fault(
         "no beginning of calls",
         "Nobody is told that an input is in place.",
+        r"that rank \d has its input in place, which nobody raises",
         {Kind.DEADLOCK},
         without("calls", "open"),
         lambda c: engine(c) and not engine_puts(c),
     ),
     fault(
-        "chunks end early", "Chunks lack their last row, or bytes.", {Kind.UNWRITTEN}, one_row_less
+        "chunks end early",
+        "Chunks lack their last row, or bytes.",
+        r"command \d of rank \d has a source of .*, which is no region of",
+        {Kind.UNWRITTEN},
+        one_row_less,
     ),
     fault(
         "chunks lie too low",
         "Chunks are put 16 bytes too low.",
+        r"command \d of rank \d has a destination of .*, which is no region of",
         {Kind.UNWRITTEN, Kind.RACE},
         sixteen_bytes_low,
     ),
     fault(
         "the next chunk",
         "Commands copy each other's source.",
+        r"is not how transfer \d+ moves|has its source in .*, but its transfer in|has to copy a place of its rank onto",
         {Kind.UNWRITTEN, Kind.RACE, Kind.DEADLOCK},
         next_chunk,
         several_commands,
@@ -264,6 +285,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "put to itself",
         "Commands put into the buffer of the rank that carries them out.",
+        r"has its destination in buffer 0 of rank \d, but its transfer in buffer 0 of rank \d",
         {Kind.UNWRITTEN, Kind.RACE},
         other_destination,
         puts_by_ldst,
@@ -271,6 +293,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "signals swapped",
         "Two commands raise each other's flags.",
+        "would wait for ever, for itself in the end|starts without a wait for a transfer",
         {Kind.UNWRITTEN, Kind.RACE, Kind.DEADLOCK},
         signals_swapped,
         several_commands,
@@ -278,12 +301,14 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "raised at another rank",
         "Flags of transfers are raised at the rank after the one that waits.",
+        _NOT_RAISED,
         {Kind.DEADLOCK, Kind.UNWRITTEN, Kind.RACE},
         other_rank,
     ),
     fault(
         "one for an epoch",
         "Flags that count calls are set to 1.",
+        "by kind 1, but expects kind 1 for twins, and 0 or 2 for other flags",
         {Kind.DEADLOCK, Kind.OVERFLOW},
         kind_swapped,
         ldst,
@@ -291,12 +316,14 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "waits for twice the epoch",
         "Waits want twice the number of the call.",
+        r"to count to 2, but it is raised 1 time\(s\) in a call",
         {Kind.DEADLOCK},
         late,
     ),
     fault(
         "guards of this call",
         "What is needed of the call before is wanted of this one.",
+        _CIRCLE,
         {Kind.DEADLOCK},
         guards_as_counts,
         puts_by_ldst,
@@ -304,12 +331,14 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "the call before is enough",
         "Tiles and commands are content with the data of the call before.",
+        "but only what the end of a call raises says that|to count to 0, but it is raised 1 time",
         {Kind.UNWRITTEN, Kind.RACE},
         counts_as_guards,
     ),
     fault(
         "waits one tile late",
         "Each tile has the waits of the one before it.",
+        _NO_TILE_WAIT,
         {Kind.UNWRITTEN, Kind.RACE},
         waits_at_next_tile,
         lambda c: not c.is_attention,
@@ -317,6 +346,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "last wait left out",
         "A tile that needs several chunks does not wait for the last.",
+        _NO_TILE_WAIT,
         {Kind.UNWRITTEN, Kind.RACE},
         last_wait_missing,
         reads_several_shards,
@@ -324,12 +354,14 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "a tile computed twice",
         "A tile is computed twice, another not at all.",
+        r"orders tile \[.*\] twice",
         {Kind.RACE, Kind.OUTPUT},
         tile_twice,
     ),
     fault(
         "commands in a circle",
         "The first command of each rank waits for what a peer's brings it.",
+        _CIRCLE,
         {Kind.DEADLOCK},
         wait_for_each_other,
         puts_by_ldst,

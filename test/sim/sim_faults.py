@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,14 +26,7 @@ from syncopate.compiler.strategy import TileOrder
 from syncopate.sim.findings import Finding, Kind
 from syncopate.sim.simulate import simulate
 
-__all__ = ["FORMS", "SEEDS", "Fault", "Where", "find", "kernel_fault"]
-
-
-class Where(enum.Enum):
-    """What a fault edits."""
-
-    KERNEL = "kernel"
-    TABLES = "tables"
+__all__ = ["FORMS", "SEEDS", "Fault", "find", "kernel_fault"]
 
 
 @dataclass(frozen=True)
@@ -44,21 +36,23 @@ class Fault:
     Attributes:
         name: A few words.
         broken: One sentence that says what is wrong.
-        where: What is edited.
         apply: Makes the broken program of a good one.
         found: Kinds of finding that count.
         wrong_results: Whether a run without findings whose results are wrong counts as well: data of this call that
             come from the wrong place.
         on: Whether a program has what the fault breaks; the fault has to be found in every one of FORMS that has.
+        check: The pass that refuses it, if it can be seen without running: no pass looks at a fused kernel.
+        diagnostic: What must be in that pass's error.
     """
 
     name: str
     broken: str
-    where: Where
     apply: Callable[[Any], Any]
     found: frozenset[Kind]
     on: Callable[[Case], bool]
     wrong_results: bool = False
+    check: str = ""
+    diagnostic: str = ""
 
     def is_found(self, case: Case) -> bool:
         """Whether a broken program is told from a good one."""
@@ -83,7 +77,7 @@ def kernel_fault(
     on: Callable[[Case], bool] = any_,
 ) -> Fault:
     """A fault of the kernel."""
-    return Fault(name, broken, Where.KERNEL, kernel(edit), frozenset(found), on)
+    return Fault(name, broken, kernel(edit), frozenset(found), on)
 
 
 FORMS: tuple[Case, ...] = (

@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import pytest
+from edited_tables import refuse_tables
 from edits_protocol import COMMAND, RMW
 from faults_compute import COMPUTE_FAULTS
 from faults_order import GPU, ORDER_FAULTS
@@ -14,7 +15,6 @@ from fused_edits import change, kernel
 from sim_faults import FORMS, find
 from sim_programs import ag_gemm, with_fused
 from sim_table import PUSH, Case
-from static_checks import refuse_tables
 
 from syncopate._tools import find_tool
 from syncopate.compiler.strategy import TileOrder
@@ -35,7 +35,8 @@ def test_fault_is_found(fault):
 @pytest.mark.parametrize("fault", TABLE_FAULTS, ids=lambda fault: fault.name)
 def test_table_fault_is_refused(fault):
     for case in fault.forms:
-        assert refuse_tables(fault.apply(case.build())), f"{fault.name} passes in {case.name}"
+        said = refuse_tables(fault.apply(case.build()), fault.check)
+        assert re.search(fault.diagnostic, said), f"{fault.name} in {case.name}: {said or 'passes'}"
 
 
 @pytest.mark.parametrize("case", FORMS, ids=lambda case: case.name)
@@ -58,10 +59,7 @@ def test_plan_fault_is_refused(fault, plan):
     assert re.search(fault.diagnostic, result.stderr), result.stderr
 
 
-def test_corpus_is_large_and_every_fault_breaks_something():
-    assert len(KERNEL_FAULTS) >= 34
-    assert len(FAULTS) >= 45
-    assert len(PLAN_FAULTS) >= 8
+def test_every_fault_has_a_name_and_breaks_something():
     assert all(fault.forms for fault in (*FAULTS, *PLAN_FAULTS))
     names = [fault.name for fault in (*FAULTS, *PLAN_FAULTS)]
     assert len(set(names)) == len(names)

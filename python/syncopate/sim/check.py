@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from syncopate.errors import SyncopateError
 from syncopate.show.plan_file import schedule_plan
 from syncopate.sim.findings import Finding
 from syncopate.sim.probe import Probe, compare, make_probe
@@ -14,9 +15,8 @@ from syncopate.sim.simulate import simulate
 
 __all__ = ["Report", "check_plan"]
 
-_CALLS = 3
+CALLS = 3
 """What a call owes to the next one shows in the next, and buffers and flags are used again in all."""
-
 
 MOST_CTAS = 64
 """Of all ranks; time and memory grow faster than their number."""
@@ -74,7 +74,7 @@ class Report:
 
 
 def check_plan(
-    text: str, options: str = "", *, file: str = "", seeds: int, calls: int = _CALLS
+    text: str, options: str = "", *, file: str = "", seeds: int, calls: int = CALLS
 ) -> Report:
     """Simulates a plan in some interleavings and compares what tiles find with what the plan means.
 
@@ -87,8 +87,11 @@ def check_plan(
 
     Raises:
         PlanError: The module is malformed, a pass refuses it, or it has no kernel.
-        SyncopateError: An option is wrong.
+        SyncopateError: An option is wrong, or a number is not positive.
     """
+    for name, number in (("seeds", seeds), ("calls", calls)):
+        if number < 1:
+            raise SyncopateError(f"{name}: expects a positive number, but got {number}")
     schedule = schedule_plan(text, options, file=file)
     probe = make_probe(text, options, schedule, most_ctas=max(2, MOST_CTAS // schedule.world_size))
     policies: list[Policy] = []

@@ -20,7 +20,7 @@ from syncopate.compiler.fusion import fuse, make_spec
 from syncopate.compiler.module import find_plan, to_text
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
-from syncopate.errors import PlanError
+from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
@@ -79,12 +79,17 @@ def make_probe(
 
     Raises:
         PlanError: The module is malformed, a pass refuses it, or it has no kernel.
-        SyncopateError: An option is wrong.
+        SyncopateError: An option is wrong, or a number is not positive.
     """
+    for name, most in (("most_elements", most_elements), ("most_ctas", most_ctas)):
+        if most is not None and most < 1:
+            raise SyncopateError(f"{name}: expects a positive number, but got {most}")
     schedule = schedule_plan(text, options) if schedule is None else schedule
-    samplings = _choose_samplings(schedule, most_elements or MOST_ELEMENTS)
+    samplings = _choose_samplings(
+        schedule, MOST_ELEMENTS if most_elements is None else most_elements
+    )
     module = _take_plan(text)
-    ctas = min(schedule.num_ctas, most_ctas or schedule.num_ctas)
+    ctas = schedule.num_ctas if most_ctas is None else min(schedule.num_ctas, most_ctas)
     arguments = _adapt_kernel(find_plan(module), ctas)
     positions = [arguments.index(sampling.access.argument) for sampling in samplings]
     source = write_source(

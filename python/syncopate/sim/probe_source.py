@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from syncopate.errors import PlanError
 from syncopate.plan.schedule import Access
 
 __all__ = ["Sampling", "write_source"]
 
 _PIECE = 8192
 """Elements that a tile copies at a time, at most; Triton compiles one piece however many there are."""
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -50,39 +52,48 @@ class Sampling:
 class _Code:
     """An integer expression in the kernel's source, so that an affine map can be applied to names.
 
-    Divisors are positive constants. Python and affine maps round quotients down, Triton towards zero.
+    Divisors are positive constants. Python and affine maps round quotients down, Triton towards zero. Python's
+    integers have no end, the kernel's are of 64 bits, so what may not fit is refused.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def _binary(self, operator: str, other: _Code | int, *, swapped: bool = False) -> _Code:
-        operands = (f"{other}", self.text) if swapped else (self.text, f"{other}")
-        return _Code(f"({operands[0]} {operator} {operands[1]})")
+    def __init__(self, text: str, low: int, high: int) -> None:
+        if low < _LOWEST or high > _HIGHEST:
+            raise PlanError(
+                f"footprint: expects offsets that 64 bits can hold for every tile, but {text} may be "
+                f"{low if low < _LOWEST else high}"
+            )
+        self.text, self.low, self.high = text, low, high
 
     def __str__(self) -> str:
         return self.text
 
     def __add__(self, other: _Code | int) -> _Code:
-        return self._binary("+", other)
-
-    def __radd__(self, other: int) -> _Code:
-        return self._binary("+", other, swapped=True)
+        low, high = _bounds(other)
+        return _Code(f"({self} + {other})", self.low + low, self.high + high)
 
     def __mul__(self, other: _Code | int) -> _Code:
-        return self._binary("*", other)
+        ends = [mine * theirs for mine in (self.low, self.high) for theirs in _bounds(other)]
+        return _Code(f"({self} * {other})", min(ends), max(ends))
 
-    def __rmul__(self, other: int) -> _Code:
-        return self._binary("*", other, swapped=True)
+    __radd__, __rmul__ = __add__, __mul__
 
     def __neg__(self) -> _Code:
-        return _Code(f"(0 - {self.text})")
+        return _Code(f"(0 - {self})", -self.high, -self.low)
 
     def __mod__(self, other: int) -> _Code:
-        return _Code(f"(({self.text} % {other} + {other}) % {other})")
+        # The usual ((a % b) + b) % b does not fit where b is large.
+        text = f"({self} % {other} + tl.where({self} % {other} < 0, {other}, 0))"
+        fits = self.low >= 0 and self.high < other
+        return _Code(text, self.low, self.high) if fits else _Code(text, 0, other - 1)
 
     def __floordiv__(self, other: int) -> _Code:
-        return _Code(f"(({self.text} - {self % other}) // {other})")
+        text = f"({self} // {other} - tl.where({self} % {other} < 0, 1, 0))"
+        return _Code(text, self.low // other, self.high // other)
+
+
+def _bounds(operand: _Code | int) -> tuple[int, int]:
+    """The least and the greatest that an operand can be."""
+    return (operand, operand) if isinstance(operand, int) else (operand.low, operand.high)
 
 
 def write_source(
@@ -97,6 +108,9 @@ def write_source(
         inputs: Number of pointers that it reads.
         tiles: Grid of tiles.
         samplings: For each output, the pointer that it is read through, and what of it.
+
+    Raises:
+        PlanError: The offsets of a footprint may not fit in 64 bits.
     """
     names = [f"c{dim}" for dim in range(len(tiles))]
     position = "t"
@@ -111,8 +125,9 @@ def write_source(
     for coordinate, size in zip(names[1:], tiles[1:], strict=True):
         tile = f"({tile} * {size} + {coordinate})"
     lines.append(f"tile = {tile}")
+    coordinates = [_Code(name, 0, size - 1) for name, size in zip(names, tiles, strict=True)]
     for number, (source, sampling) in enumerate(samplings):
-        lines += _copy(f"in{source}", f"out{number}", sampling, names)
+        lines += _copy(f"in{source}", f"out{number}", sampling, coordinates)
     outputs = [f"out{number}" for number in range(len(samplings))]
     parameters = [*(f"in{number}" for number in range(inputs)), *outputs, "CTAS: tl.constexpr"]
     return "\n".join(
@@ -134,23 +149,25 @@ def write_source(
     )
 
 
-def _copy(source: str, target: str, sampling: Sampling, names: Sequence[str]) -> list[str]:
+def _copy(source: str, target: str, sampling: Sampling, coordinates: Sequence[_Code]) -> list[str]:
     """Lines that copy one footprint of a tile, in pieces of rows and columns."""
     shape, counts = sampling.shape, sampling.counts
     last = len(shape) - 1
     lines = []
-    for dim, begin in enumerate(sampling.access.offsets([_Code(name) for name in names])):
-        end = begin + sampling.access.sizes[dim]
-        # An offset without coordinates is a number, which Triton's functions do not take for a tensor.
-        lines.append(f"begin{dim} = tl.maximum({begin} + tile * 0, 0)")
-        lines.append(f"end{dim} = tl.minimum({end} + tile * 0, {shape[dim]})")
+    for dim, offset in enumerate(sampling.access.offsets(coordinates)):
+        # Behind the buffer is behind it, however far, and adding a size must not lead past 64 bits. An offset without
+        # coordinates is a number, which Triton's functions do not take for a tensor.
+        low, high = (min(bound, shape[dim]) for bound in _bounds(offset))
+        begin = _Code(f"tl.minimum({offset} + tile * 0, {shape[dim]})", low, high)
+        lines.append(f"begin{dim} = tl.maximum({begin}, 0)")
+        lines.append(f"end{dim} = tl.minimum({begin + sampling.access.sizes[dim]}, {shape[dim]})")
     rows, columns = math.prod(counts[:-1]), counts[-1]
     width = min(_power(columns), 1024)
     height = min(_power(rows), max(1, _PIECE // width))
     across = -(-columns // width)
     body = [
-        f"row = piece // {across} * {height} + tl.arange(0, {height})",
-        f"column = piece % {across} * {width} + tl.arange(0, {width})",
+        f"row = piece // {across} * {height} + tl.arange(0, {height}).to(tl.int64)",
+        f"column = piece % {across} * {width} + tl.arange(0, {width}).to(tl.int64)",
         f"kept = (row < {rows})[:, None] & (column < {columns})[None, :]",
         "rest = row",
     ]
@@ -162,7 +179,7 @@ def _copy(source: str, target: str, sampling: Sampling, names: Sequence[str]) ->
         body.append(f"rest = rest // {counts[dim]}")
         body.append(f"row{dim}_at = row{dim}_at * {step}")
         step *= shape[dim]
-    row_at = " + ".join(f"row{dim}_at" for dim in range(last)) or "row.to(tl.int64) * 0"
+    row_at = " + ".join(f"row{dim}_at" for dim in range(last)) or "row * 0"
     row_in = " & ".join(f"row{dim}_in" for dim in range(last)) or "(row == row)"
     body += [
         f"address = ({row_at})[:, None] + {address}[None, :]",

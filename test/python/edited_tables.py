@@ -9,11 +9,14 @@ from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
 
-__all__ = ["refuse_tables"]
+__all__ = ["TABLE_CHECK", "refuse_tables"]
+
+TABLE_CHECK = "chunk-check-tables"
+"""The pass that looks at tables."""
 
 
-def refuse_tables(program: Any) -> str:
-    """The diagnostics of a program's plan with the tables that it has now; nothing if all checks pass."""
+def refuse_tables(program: Any, check: str = TABLE_CHECK) -> str:
+    """What a pass alone says of a program's plan with the tables that it has now; nothing if it accepts them."""
     module = parse(program.ir["lowered"], new_context())
     with module.context:
         (plan,) = (op for op in module.body.operations if isinstance(op, chunk.PlanOp))
@@ -24,7 +27,7 @@ def refuse_tables(program: Any) -> str:
                     text = f"{', '.join(table.columns)}{' : ' if rows else ''}{rows}"
                     op.attributes[name] = ir.Attribute.parse(f"#chunk.table<{text}>")
     try:
-        run_pipeline(module, "syncopate-check-pipeline")
+        run_pipeline(module, f"chunk.plan({check})")
     except PlanError as error:
         return str(error)
     return ""
