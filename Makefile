@@ -23,7 +23,7 @@ help:
 	@echo "make dev      build in place, for PYTHONPATH=python, in seconds after an edit"
 	@echo "make lint     check format, style, types and spelling"
 	@echo "make format   format all sources"
-	@echo "make docs     write docs/reference/ and the tables of docs/checks.md"
+	@echo "make docs     write docs/reference/ and tables of docs/checks.md and fuzzing.md"
 	@echo "make wheel    build a wheel in dist/"
 	@echo "make clean    remove $(VENV), build/ and dist/"
 

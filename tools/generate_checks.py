@@ -1,22 +1,20 @@
-"""Writes the tables of docs/checks.md: the corpus of faults, and the runs of the simulator on good programs.
+"""Writes the tables of docs/checks.md and docs/fuzzing.md: the corpus of faults, and what long runs have shown.
 
 Usage: generate_checks.py [--check]
 
-The page is written by hand but for what stands between its markers. With --check nothing is written: the exit code says
-whether the page has what the corpus and docs/results/simulator.json give.
+The pages are written by hand but for what stands between their markers. With --check nothing is written: the exit code says
+whether the pages have what the corpus and docs/results/*.json give.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "checks.md"
-RUNS = ROOT / "docs" / "results" / "simulator.json"
+RESULTS = ROOT / "docs" / "results"
 sys.path[:0] = [str(ROOT / "test" / "sim"), str(ROOT / "test" / "python")]
 
 from faults_compute import COMPUTE_FAULTS  # noqa: E402
@@ -24,6 +22,7 @@ from faults_order import ORDER_FAULTS  # noqa: E402
 from faults_plan import EXAMPLES, PLAN_FAULTS  # noqa: E402
 from faults_tables import TABLE_FAULTS  # noqa: E402
 from faults_transfer import TRANSFER_FAULTS  # noqa: E402
+from run_records import read_runs  # noqa: E402
 from sim_faults import FORMS, Fault  # noqa: E402
 from sim_table import PROGRAMS  # noqa: E402
 
@@ -87,7 +86,6 @@ def _programs() -> str:
 
 def _runs() -> str:
     header = ["Triton", "numpy", "commit", "date", "programs", "seeds each", "runs", "steps"]
-    runs = json.loads(RUNS.read_text(encoding="utf-8")) if RUNS.exists() else []
     rows = [
         [
             run["triton"],
@@ -99,44 +97,71 @@ def _runs() -> str:
             f"{run['programs'] * run['seeds']:,}",
             f"{run['steps']:,}",
         ]
-        for run in runs
+        for run in read_runs(RESULTS / "simulator.json")
     ]
     return _table(header, rows)
 
 
-def fill(page: str) -> str:
-    """The page with what stands between its markers written anew.
+def _fuzzing() -> str:
+    header = ["kind", "cases", "accepted", "refused by a pass", "refused at once"]
+    header += ["crashes of MLIR", "findings"]
+    columns = ["cases", "accepted", "refused_later", "refused_at_once", "mlir_crashes", "findings"]
+    parts = []
+    for run in read_runs(RESULTS / "fuzzing.json"):
+        rows = [
+            [f"`{kind['kind']}`", *(f"{kind[column]:,}" for column in columns)]
+            for kind in run["kinds"]
+        ]
+        parts.append(f"Triton {run['triton']}, commit `{run['commit']}`, {run['date']}:")
+        parts.append(_table(header, rows))
+    return "\n\n".join(parts)
+
+
+PAGES: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "checks.md": {
+        "count": _count,
+        "protocol": lambda: _corpus(PROTOCOL_FAULTS),
+        "compute": lambda: _corpus(COMPUTE_FAULTS),
+        "tables": lambda: _corpus(TABLE_FAULTS),
+        "plans": _plans,
+        "programs": _programs,
+        "runs": _runs,
+    },
+    "fuzzing.md": {"fuzzing": _fuzzing},
+}
+"""By page in docs/, what stands between its markers."""
+
+
+def fill(name: str, page: str) -> str:
+    """A page with what stands between its markers written anew.
 
     Raises:
       ValueError: a marker is missing.
     """
-    parts = {
-        "count": _count(),
-        "protocol": _corpus(PROTOCOL_FAULTS),
-        "compute": _corpus(COMPUTE_FAULTS),
-        "tables": _corpus(TABLE_FAULTS),
-        "plans": _plans(),
-        "programs": _programs(),
-        "runs": _runs(),
-    }
-    for name, text in parts.items():
-        pattern = re.compile(rf"(<!-- {name}: written by `make docs` -->\n).*?(<!-- end -->)", re.S)
+    for marker, write in PAGES[name].items():
+        pattern = re.compile(
+            rf"(<!-- {marker}: written by `make docs` -->\n).*?(<!-- end -->)", re.S
+        )
+        text = write()
         page, found = pattern.subn(lambda m, text=text: f"{m[1]}{text}\n{m[2]}", page)
         if found != 1:
-            raise ValueError(f"{PAGE}: expects one marker '{name}', but got {found}")
+            raise ValueError(f"docs/{name}: expects one marker '{marker}', but got {found}")
     return page
 
 
 def main() -> int:
     """Entry point."""
-    page = PAGE.read_text(encoding="utf-8")
-    filled = fill(page)
-    if "--check" in sys.argv[1:]:
-        if page != filled:
-            print("docs/checks.md is out of date: run `make docs`")
-        return int(page != filled)
-    PAGE.write_text(filled, encoding="utf-8")
-    return 0
+    stale = 0
+    for name in PAGES:
+        path = ROOT / "docs" / name
+        page = path.read_text(encoding="utf-8")
+        filled = fill(name, page)
+        if "--check" not in sys.argv[1:]:
+            path.write_text(filled, encoding="utf-8")
+        elif page != filled:
+            print(f"docs/{name} is out of date: run `make docs`")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Feeds mutated valid inputs to the parser, the passes and the loaders, and looks for what goes wrong.
 
-Usage: fuzz.py [--cases N] [--kinds KIND,...] [--first SEED] [--show KIND:SEED] [--reduce KIND:SEED]
+Usage: fuzz.py [--cases N] [--kinds KIND,...] [--first SEED] [--record] [--show KIND:SEED] [--reduce KIND:SEED]
 
 A case is named by its kind and seed, and is the same every time. Nothing may crash, hang, take more than its memory,
-raise anything but the project's own errors, or be accepted wrongly. Exits with 1 if something did.
+raise anything but the project's own errors, or be accepted wrongly. Exits with 1 if something did. With --record, the numbers go to docs/results/fuzzing.json, and
+`tools/generate_checks.py` puts them into docs/fuzzing.md.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
 import fuzz_cases
 import fuzz_corpus
+from fuzz_record import record
 from fuzz_reduce import reduce_text
 from fuzz_workers import Report, Wrong, run_cases
 
@@ -49,6 +51,9 @@ def main() -> int:
         "--kinds", default=",".join(fuzz_cases.KINDS), help="which (default: %(default)s)"
     )
     parser.add_argument("--first", type=int, default=0, help="first seed (default: %(default)s)")
+    parser.add_argument(
+        "--record", action="store_true", help="keep the numbers for docs/fuzzing.md"
+    )
     parser.add_argument(
         "--show", metavar="KIND:SEED", help="print the input of one case and run it here"
     )
@@ -100,6 +105,8 @@ def main() -> int:
     for name, count in sorted(report.counts.items()):
         print(f"{count:8} {name}")
     print(f"slowest: {report.slowest_case}, {report.slowest:.1f} s; {len(report.wrong)} wrong")
+    if arguments.record:
+        record(kinds, report.counts)
     return 1 if report.wrong else 0
 
 

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -22,14 +20,15 @@ from dataclasses import asdict, dataclass
 from itertools import repeat
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
 # Matrices are small, and the threads of one process would wait for those of another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 import triton  # noqa: E402
+from run_records import ROOT, current_commit, keep_run, read_runs  # noqa: E402
 from sim_table import PROGRAMS, check  # noqa: E402
 
 SEEDS_PER_ROUND = 25
@@ -59,25 +58,9 @@ class Soak:
     steps: int
 
 
-def read_record(path: Path) -> list[Soak]:
-    """The runs that were kept."""
-    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    return [Soak(**run) for run in runs]
-
-
 def record(soak: Soak, path: Path) -> None:
     """Puts a run in the place of an earlier one with the same Triton."""
-    kept = [asdict(old) for old in read_record(path) if old.triton != soak.triton]
-    kept.append(asdict(soak))
-    kept.sort(key=lambda run: run["triton"])
-    path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-
-
-def _commit() -> str:
-    command = ["git", "rev-parse", "--short=12", "HEAD"]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    keep_run(asdict(soak), path)
 
 
 def _check_round(number: int, first: int, last: int) -> int:
@@ -95,13 +78,13 @@ def main() -> int:
     parser.add_argument("--record", metavar="FILE", nargs="?", const=RECORD, type=Path)
     parser.add_argument("--commit", help="of the sources, if they are no repository")
     arguments = parser.parse_args()
-    commit = arguments.commit or _commit()
+    commit = arguments.commit or current_commit()
     start, steps = time.monotonic(), 0
     if arguments.first:
         # What was run with the seeds before, of the same sources and the same Triton.
         (before,) = (
             run
-            for run in read_record(arguments.record or RECORD)
+            for run in (Soak(**kept) for kept in read_runs(arguments.record or RECORD))
             if (run.triton, run.commit, run.seeds) == (triton.__version__, commit, arguments.first)
         )
         steps = before.steps

@@ -16,6 +16,7 @@ class Kind(enum.Enum):
     DEADLOCK = "deadlock"
     RACE = "race"
     UNWRITTEN = "unwritten"
+    ARRIVAL = "not arrived"
     OUT_OF_BOUNDS = "out of bounds"
     BARRIER = "mbarrier"
     OVERFLOW = "signal overflow"

@@ -108,7 +108,7 @@ class Host:
             missing = region.missing(place, self._main.vector, call)
             if missing:
                 self.machine.report(
-                    Kind.UNWRITTEN,
+                    Kind.ARRIVAL,
                     f"call {call} of rank {self.rank} ends before {name} has brought "
                     f"{missing * region.granule} bytes to {region.name}",
                 )
