@@ -2,8 +2,8 @@
 
 Usage: generate_checks.py [--check]
 
-The pages are written by hand but for what stands between their markers. With --check nothing is written: the exit code says
-whether the pages have what the corpus and docs/results/*.json give.
+The pages are written by hand but for what stands between their markers. With --check nothing is written: the exit code
+says whether the pages have what the corpus and docs/results/*.json give.
 """
 
 from __future__ import annotations

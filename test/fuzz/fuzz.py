@@ -3,8 +3,8 @@
 Usage: fuzz.py [--cases N] [--kinds KIND,...] [--first SEED] [--record] [--show KIND:SEED] [--reduce KIND:SEED]
 
 A case is named by its kind and seed, and is the same every time. Nothing may crash, hang, take more than its memory,
-raise anything but the project's own errors, or be accepted wrongly. Exits with 1 if something did. With --record, the numbers go to docs/results/fuzzing.json, and
-`tools/generate_checks.py` puts them into docs/fuzzing.md.
+raise anything but the project's own errors, or be accepted wrongly. Exits with 1 if something did. With --record, the
+numbers go to docs/results/fuzzing.json, and `tools/generate_checks.py` puts them into docs/fuzzing.md.
 """
 
 from __future__ import annotations

@@ -300,3 +300,17 @@ def test_plans_that_cannot_be_probed_keep_their_errors():
         make_probe("chunk.plan @p mesh [2] {}")
     with pytest.raises(PlanError, match='has no footprint of argument "what is read"'):
         make_probe(write_plan((6, 4), footprints=[("1", "0, 0", [1, 1])]))
+
+
+def test_plans_too_large_to_simulate_are_refused_before_memory_runs_out():
+    kind = "!chunk.buffer<8192x8192xbf16>"
+    text = f"""chunk.plan @large mesh [2] {{
+      %a = chunk.buffer "a" : {kind}
+      chunk.input %a[0, 0] sizes [8192, 8192] on 0 : {kind}
+      %t = chunk.put %a[0, 0] to %a[0, 0] sizes [8192, 8192] from 0 to 1 : {kind} to {kind}
+      chunk.kernel @k tiles [8] ctas 2 args(%a as "a") after(%t) : {kind} {{
+        chunk.footprint read "a" at affine_map<(m) -> (m * 1024, 0)> sizes [1024, 8192]
+      }}
+    }}"""
+    with pytest.raises(SyncopateError, match=r"passes all static checks, .* 134217728 elements"):
+        check_plan(text, seeds=1)

@@ -97,7 +97,7 @@ PLAN_FAULTS: tuple[PlanFault, ...] = (
         "input overwritten",
         "A chunk is put over the input of its destination.",
         "chunk-check-plan",
-        "overwrites an input of rank 1",
+        "while another transfer writes it",
         r"to %a\[256, 0\] (sizes \[128, 256\] from 0 to 1 after)",
         r"to %a[128, 0] \1",
     ),

@@ -213,7 +213,7 @@ def puts_by_ldst(case: Case) -> bool:
 
 _NO_TILE_WAIT = "starts without a wait for a transfer that brings what it reads"
 _NOT_RAISED = r"waits for the flag at rank \d of transfer \d+, which nobody raises"
-_CIRCLE = "would wait for ever, for itself in the end"
+_CIRCLE = "waits for itself, in a circle"
 TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "no tile waits",
@@ -293,7 +293,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "signals swapped",
         "Two commands raise each other's flags.",
-        "would wait for ever, for itself in the end|starts without a wait for a transfer",
+        "waits for itself, in a circle|starts without a wait for a transfer",
         {Kind.UNWRITTEN, Kind.RACE, Kind.DEADLOCK},
         signals_swapped,
         several_commands,
@@ -308,7 +308,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "one for an epoch",
         "Flags that count calls are set to 1.",
-        "by kind 1, but expects kind 1 for twins, and 0 or 2 for other flags",
+        "by kind 1, but expects kind 0, which stores the epoch, or 2",
         {Kind.DEADLOCK, Kind.OVERFLOW},
         kind_swapped,
         ldst,
@@ -316,7 +316,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "waits for twice the epoch",
         "Waits want twice the number of the call.",
-        r"to count to 2, but it is raised 1 time\(s\) in a call",
+        r"to count to 2, but in a call it counts to 1",
         {Kind.DEADLOCK},
         late,
     ),
@@ -331,7 +331,7 @@ TABLE_FAULTS: tuple[Fault, ...] = (
     fault(
         "the call before is enough",
         "Tiles and commands are content with the data of the call before.",
-        "but only what the end of a call raises says that|to count to 0, but it is raised 1 time",
+        "but only what the end of a call raises says that|to count to 0, but in a call it counts to 1",
         {Kind.UNWRITTEN, Kind.RACE},
         counts_as_guards,
     ),

@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 # Matrices are small, and the threads of one process would wait for those of another.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
-import triton  # noqa: E402
-from run_records import ROOT, current_commit, keep_run, read_runs  # noqa: E402
-from sim_table import PROGRAMS, check  # noqa: E402
+import numpy as np
+import triton
+from run_records import ROOT, current_commit, keep_run, read_runs
+from sim_table import PROGRAMS, check
 
 SEEDS_PER_ROUND = 25
 RECORD = ROOT / "docs" / "results" / "simulator.json"

@@ -18,6 +18,9 @@ __all__ = ["Report", "check_plan"]
 CALLS = 3
 """What a call owes to the next one shows in the next, and buffers and flags are used again in all."""
 
+MOST_BUFFER_ELEMENTS = 1 << 24
+"""Of all ranks; each takes some 25 bytes."""
+
 MOST_CTAS = 64
 """Of all ranks; time and memory grow faster than their number."""
 
@@ -87,12 +90,18 @@ def check_plan(
 
     Raises:
         PlanError: The module is malformed, a pass refuses it, or it has no kernel.
-        SyncopateError: An option is wrong, or a number is not positive.
+        SyncopateError: An option is wrong, a number is not positive, or the plan's buffers are too large.
     """
     for name, number in (("seeds", seeds), ("calls", calls)):
         if number < 1:
             raise SyncopateError(f"{name}: expects a positive number, but got {number}")
     schedule = schedule_plan(text, options, file=file)
+    elements = schedule.world_size * sum(math.prod(spec.shape) for spec in schedule.buffers)
+    if elements > MOST_BUFFER_ELEMENTS:
+        raise SyncopateError(
+            f"plan {schedule.name}: passes all static checks, but its buffers have {elements} elements on all ranks "
+            f"together, of which at most {MOST_BUFFER_ELEMENTS} can be simulated; make it smaller"
+        )
     probe = make_probe(text, options, schedule, most_ctas=max(2, MOST_CTAS // schedule.world_size))
     policies: list[Policy] = []
     findings: tuple[Finding, ...] = ()
