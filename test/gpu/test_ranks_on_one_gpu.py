@@ -20,24 +20,12 @@ from workloads import (
 
 from syncopate.abi import Realization, StateWord
 from syncopate.errors import DeviceWaitTimeout, SyncopateError
-from syncopate.runtime import LocalGroup, load
+from syncopate.runtime import load
 
 pytestmark = pytest.mark.gpu(1)
 
 ODD = GATHER_SHAPES[1]
 LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
-
-
-@pytest.fixture(scope="module")
-def groups():
-    made = {}
-
-    def get(world):
-        if world not in made:
-            made[world] = LocalGroup(world)
-        return made[world]
-
-    return get
 
 
 def gather(group, algorithm, realization, shape, **options):

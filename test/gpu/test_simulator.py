@@ -10,7 +10,7 @@ from sim_table import PROGRAMS, Case, Workload
 
 from syncopate.demo import CHECK_RANKS, CHECK_SHAPE, CHECK_TILE, Choices, compile_ag_gemm
 from syncopate.dtypes import DTYPES
-from syncopate.runtime import LocalGroup, load
+from syncopate.runtime import load
 from syncopate.runtime.interface import TensorParam
 from syncopate.sim.simulate import simulate
 
@@ -19,18 +19,6 @@ pytestmark = pytest.mark.gpu(1)
 CALLS = 3
 SPACING = {"bf16": 2.0**-7, "f16": 2.0**-10, "f32": 2.0**-23}
 """Distance of neighbours of an element type, relative to them: sums in another order may be rounded either way."""
-
-
-@pytest.fixture(scope="module")
-def groups():
-    made = {}
-
-    def get(world):
-        if world not in made:
-            made[world] = LocalGroup(world)
-        return made[world]
-
-    return get
 
 
 def to_tensor(array, dtype):
