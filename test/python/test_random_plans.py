@@ -81,7 +81,7 @@ def leave_out(program, dropped):
 def find(program, seeds):
     """The first finding within some interleavings of some calls."""
     for seed in range(seeds):
-        policy = list(Policy)[seed % len(Policy)]
+        policy = Policy.of_seed(seed)
         result = simulate(program, calls=4, seed=seed, scheduler=policy)
         for finding in (*result.verdict.findings, *compare(program, result)):
             return finding

@@ -10,7 +10,7 @@ from sim_table import PROGRAMS, check, options_of
 
 import syncopate
 from syncopate.compiler.strategy import Algorithm, Realization
-from syncopate.demo import CHECK_RANKS, CHECK_SHAPE, Choices, compile_ag_gemm
+from syncopate.demo import CHECK_RANKS, CHECK_SHAPE, CHECK_TILE, Choices, compile_ag_gemm
 from syncopate.kernels import GemmConfig, gemm
 from syncopate.kernels.bind import bind_gemm
 from syncopate.sim.simulate import simulate
@@ -60,14 +60,8 @@ def test_soak_runs_are_kept_by_version(tmp_path):
 
 @pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
 def test_the_demonstration(realization):
-    program = compile_ag_gemm(
-        CHECK_RANKS,
-        CHECK_SHAPE,
-        Choices(realization=realization),
-        block_n=64,
-        num_warps=4,
-        num_ctas=8,
-    )
+    choices = Choices(realization=realization)
+    program = compile_ag_gemm(CHECK_RANKS, CHECK_SHAPE, choices, **CHECK_TILE)
     result = simulate(program)
     assert result.verdict.ok, str(result.verdict)
     assert largest_error(result) < 5e-3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -105,7 +104,8 @@ def check_plan(
     probe = make_probe(text, options, schedule, most_ctas=max(2, MOST_CTAS // schedule.world_size))
     policies: list[Policy] = []
     findings: tuple[Finding, ...] = ()
-    for seed, policy in zip(range(seeds), itertools.cycle(Policy), strict=False):
+    for seed in range(seeds):
+        policy = Policy.of_seed(seed)
         policies.append(policy)
         result = simulate(probe, calls=calls, seed=seed, scheduler=policy)
         findings = (*result.verdict.findings, *compare(probe, result))

@@ -25,6 +25,11 @@ class Policy(enum.Enum):
     LATE = "late"
     EARLY = "early"
 
+    @classmethod
+    def of_seed(cls, seed: int) -> Policy:
+        """The policy of a run among several: with the seeds 0, 1, 2, … they take turns."""
+        return tuple(cls)[seed % len(cls)]
+
 
 @dataclass
 class Script:
