@@ -194,7 +194,8 @@ LogicalResult PlanOp::verifyRegions() {
       unbound.push_back(schedule);
     } else if (isa<TransferOpInterface>(op)) {
       ++transfers;
-    } else if (!isa<InputOp, CollectiveOpInterface, ClaimOp, JoinOp>(op)) {
+    } else if (!isa<InputOp, ProduceOp, OutputOp, CollectiveOpInterface,
+                    ClaimOp, JoinOp>(op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
@@ -213,15 +214,24 @@ LogicalResult PlanOp::verifyRegions() {
   return success();
 }
 
-LogicalResult InputOp::verify() {
-  // input_c1, input_c2
-  if (failed(verifyRank(*this, "holding", getRank())))
+/// Checks input_c1 to input_c3, and their like of other operations.
+template <typename RegionOp>
+static LogicalResult verifyRankRegion(RegionOp op, StringRef what) {
+  if (failed(verifyRank(op, "holding", op.getRank())))
     return failure();
-  BufferType type = getBuffer().getType();
-  if (failed(verifyRegion(*this, "input", type, getOffsets(), getSizes())))
+  BufferType type = op.getBuffer().getType();
+  if (failed(verifyRegion(op, what, type, op.getOffsets(), op.getSizes())))
     return failure();
-  return verifySlices(*this, type, type, getSizes()); // input_c3
+  return verifySlices(op, type, type, op.getSizes());
 }
+
+LogicalResult InputOp::verify() { return verifyRankRegion(*this, "input"); }
+
+LogicalResult ProduceOp::verify() {
+  return verifyRankRegion(*this, "produced");
+}
+
+LogicalResult OutputOp::verify() { return verifyRankRegion(*this, "output"); }
 
 LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
   auto collective = cast<CollectiveOpInterface>(op);
