@@ -161,6 +161,7 @@ def Chunk_OutputOp : Chunk_RegionOp<"output"> {
     * (output_c1) the rank is in [0, number of ranks).
     * (output_c2) the region lies inside the buffer, as a transfer's does.
     * (output_c3) the region is at most 2^16 slices, as a transfer's is.
+    * (output_c4) a rank has at most one output in a buffer.
 
     Example:
     `chunk.output %p[2, 0] sizes [2, 4] on 1 : !chunk.buffer<4x4xf32>`.

@@ -162,6 +162,7 @@ LogicalResult BufferOp::verify() { return verifyName(*this, getNameAttr()); }
 LogicalResult PlanOp::verifyRegions() {
   llvm::StringMap<Operation *> names;
   llvm::DenseMap<int64_t, Operation *> schedules;
+  llvm::DenseMap<std::pair<Value, uint64_t>, Operation *> outputs;
   SmallVector<ScheduleOp> unbound;
   KernelOp kernel;
   int64_t transfers = 0;
@@ -192,10 +193,18 @@ LogicalResult PlanOp::verifyRegions() {
                           Twine(schedule.getRank()),
                       it->second, "the other schedule");
       unbound.push_back(schedule);
+    } else if (auto output = dyn_cast<OutputOp>(op)) { // output_c4
+      auto [it, isNew] = outputs.try_emplace(
+          std::make_pair(output.getBuffer(), output.getRank()), output);
+      if (!isNew)
+        return report(output,
+                      "expects to be the only output of rank " +
+                          Twine(output.getRank()) + " in its buffer",
+                      it->second, "the other output");
     } else if (isa<TransferOpInterface>(op)) {
       ++transfers;
-    } else if (!isa<InputOp, ProduceOp, OutputOp, CollectiveOpInterface,
-                    ClaimOp, JoinOp>(op)) {
+    } else if (!isa<InputOp, ProduceOp, CollectiveOpInterface, ClaimOp, JoinOp>(
+                   op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
