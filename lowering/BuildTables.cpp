@@ -346,7 +346,8 @@ private:
       llvm::append_range(groups, std::array<int64_t, 3>{tileGroups[group].tiles,
                                                         begin, numSignals()});
     }
-    if (first == end)
+    // The kernel looks at every tile, whether its rank has groups or not.
+    if (graph.getPlan().getBody().getOps<ProduceOp>().empty())
       return;
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       int64_t group = tileGroups.getGroup(rank, tile);
