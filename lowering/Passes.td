@@ -90,7 +90,7 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
     `chunk.wait`, follows the stores of chunks that the plan says tiles compute
-    by a `chunk.finish_tile`, and puts the body of the kernel into a `chunk.roles`, whose
+    by a `chunk.finish_tile`, lets those that are to add do so, and puts the body of the kernel into a `chunk.roles`, whose
     second role runs the commands of co-located realizations if the plan has
     any. The result does not depend on the schedule, only on the roles that it
     needs.
@@ -99,6 +99,8 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
     tile they belong to, or which is its last. Examples:
     test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 
 def ConvertChunkToTritonGPUPass

@@ -10,6 +10,8 @@
 #include "lowering/TileStores.h"
 #include "lowering/TritonModule.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;

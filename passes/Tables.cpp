@@ -39,10 +39,10 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
   auto plan = cast<PlanOp>(schedule->getParentOp());
   bool produces = !plan.getBody().getOps<ProduceOp>().empty();
   if (tileGroups.size() != (produces ? tables.getTiles().size() : 0))
-    return schedule.emitOpError()
-           << "expects tile_groups to have a row for each tile if tiles compute "
-              "chunks, and else none, but got "
-           << tileGroups.size();
+    return schedule.emitOpError() << "expects tile_groups to have a row for "
+                                     "each tile if tiles compute "
+                                     "chunks, and else none, but got "
+                                  << tileGroups.size();
   SmallVector<int64_t> counts(groups.size());
   for (auto [tile, row] : llvm::enumerate(tileGroups)) {
     if (row.group == kNoGroup)

@@ -39,7 +39,7 @@ def library(
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``finish_tile``, ``open_call``, ``close_call``, ``run_commands_ldst``,
+    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_accumulates``, ``finish_tile``, ``open_call``, ``close_call``, ``run_commands_ldst``,
     ``roles_plain`` and ``roles_colocated``. Each module holds one function, a single block that ends in a return and
     calls nothing. The result is kept in memory and on disk.
 
@@ -113,6 +113,7 @@ def _specs(
             entry.wait_signals_entry, "begin", "end", TMA_READS=int(target.arch) >= 90
         ),
         "input_rows": spec(entry.input_rows_entry),
+        "tile_accumulates": spec(entry.tile_accumulates_entry, "tile"),
         "finish_tile": spec(entry.finish_tile, "tile", TMA_STORES=int(target.arch) >= 90),
         "open_call": spec(entry.open_call),
         "close_call": spec(entry.close_call),

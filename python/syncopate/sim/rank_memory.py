@@ -71,9 +71,8 @@ class Symmetric:
                 regions.append(region)
             buffers.append(tuple(regions))
         values = initial_flags(program.signal_layout, program.world_size)
-        counted = np.ones(len(values), np.bool_)
-        for first, count in machine.twins():
-            counted[first : first + count] = False
+        decode = program.signal_layout.decode
+        counted = [not decode(signal)[2] for signal in range(len(values))]
         values[counted] = wrap(machine.first_epoch - 1, 32)
         flags = []
         for rank in ranks:
@@ -136,7 +135,10 @@ class RankMemory:
         for word in (StateWord.EPOCH, StateWord.ENGINE_EPOCH):
             initial[word] = wrap(machine.first_epoch, 32)
         initial[StateWord.FINISHED] = wrap(skipped * program.num_ctas, 32)
-        initial[StateWord.COMMANDS :] = wrap(skipped * program.num_ctas, 32)
+        groups = abi.state_words(where.num_commands, 0)
+        initial[StateWord.COMMANDS : groups] = wrap(skipped * program.num_ctas, 32)
+        tiles = program.rank_tables(rank)["groups"].column("count")
+        initial[groups:] = wrap(skipped * tiles, 32)
         self.state.view(I32)[: len(initial)] = initial
         self._record = memory.add(
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank
