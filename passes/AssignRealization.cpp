@@ -53,6 +53,21 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
         return signalPassFailure();
       }
     }
+    int64_t dedicated = llvm::count_if(getRoles(plan), isDedicated);
+    int64_t ctas = dedicated == 0 ? 0
+                   : commCtas     ? commCtas.getValue()
+                                  : plan.getStrategyOrDefault().getCommCtas();
+    for (KernelOp kernel : plan.getBody().getOps<KernelOp>()) {
+      if (ctas < dedicated || ctas > StrategyAttr::kMaxCommCtas) {
+        kernel.emitOpError()
+            << "expects comm_ctas to be in [" << dedicated << ", "
+            << StrategyAttr::kMaxCommCtas
+            << "], one at least for each dedicated realization, but got "
+            << ctas;
+        return signalPassFailure();
+      }
+      kernel.setCommCtas(ctas);
+    }
   }
 };
 

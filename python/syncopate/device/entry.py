@@ -14,7 +14,7 @@ import triton.language as tl
 from syncopate.device.abi import WHERE_TILE
 from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
-from syncopate.device.roles import roles_colocated, roles_plain
+from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
 from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_accumulates
 
@@ -25,8 +25,7 @@ __all__ = [
     "input_rows_entry",
     "open_call",
     "read_tile_entry",
-    "roles_colocated",
-    "roles_plain",
+    "roles",
     "run_commands_ldst",
     "tile_accumulates_entry",
     "wait_signals_entry",
