@@ -107,9 +107,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
     return {
         "read_tile": _spec(key, entry.read_tile_entry, "t"),
-        "wait_signals": _spec(
-            key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper
-        ),
+        "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_accumulates": _spec(key, entry.tile_accumulates_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
