@@ -18,7 +18,7 @@ _PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/p
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
     "algorithm=direct_push|direct_pull|ring_push|ring_pull splits=N "
-    "realization=copy_engine|ldst_dedicated|ldst_colocated order=arrival|grouped group=N pause=NS comm-ctas=N "
+    "realization=copy_engine|ldst_dedicated|ldst_colocated order=arrival|grouped group=N pause=NS comm_ctas=N "
     "(default: none)"
 )
 

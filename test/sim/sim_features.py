@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim_table import ENGINE, LDST, PULL, PUSH, RING_PULL, Case
+from sim_table import DEDICATED, ENGINE, LDST, PULL, PUSH, RING_PULL, Case
 
 
 def any_(_: Case) -> bool:
@@ -10,6 +10,14 @@ def any_(_: Case) -> bool:
 
 
 def ldst(case: Case) -> bool:
+    return case.realization in (LDST, DEDICATED)
+
+
+def dedicated(case: Case) -> bool:
+    return case.realization is DEDICATED
+
+
+def colocated(case: Case) -> bool:
     return case.realization is LDST
 
 
@@ -22,7 +30,8 @@ def several_ctas(case: Case) -> bool:
 
 
 def ldst_of_several_ctas(case: Case) -> bool:
-    return ldst(case) and several_ctas(case)
+    """Several CTAs share each command."""
+    return ldst(case) and (case.comm_ctas > 1 if dedicated(case) else several_ctas(case))
 
 
 def engine_gets(case: Case) -> bool:

@@ -43,9 +43,8 @@ def library(
     """Returns the generic-form TTGIR module of every device function, by name.
 
     The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``finish_tile``, ``open_call``,
-    ``close_call``,
-    ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization R of them. Each
-    module holds one function, a single block that ends in a return and calls nothing. The result is kept in memory and
+    ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization R
+    of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is kept in memory and
     on disk.
 
     Args:
@@ -108,9 +107,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
     return {
         "read_tile": _spec(key, entry.read_tile_entry, "t"),
-        "wait_signals": _spec(
-            key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper
-        ),
+        "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
         "open_call": _spec(key, entry.open_call),

@@ -25,8 +25,11 @@ __all__ = ["COMMUNICATE_MARKER", "COMPUTE_MARKER", "roles"]
 COMPUTE_MARKER: Final = "// syncopate.compute"
 COMMUNICATE_MARKER: Final = "// syncopate.communicate."
 
-_LDST_DEDICATED = tl.constexpr("// syncopate.communicate.ldst_dedicated\nmov.b32 $0, 0;\n// $1 $2")
-_LDST_COLOCATED = tl.constexpr("// syncopate.communicate.ldst_colocated\nmov.b32 $0, 0;\n// $1 $2")
+_ASM: Final = "\nmov.b32 $0, 0;\n// $1 $2"
+_TMA_DEDICATED = tl.constexpr(f"{COMMUNICATE_MARKER}tma_dedicated{_ASM}")
+_TMA_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}tma_colocated{_ASM}")
+_LDST_DEDICATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_dedicated{_ASM}")
+_LDST_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_colocated{_ASM}")
 
 
 @gluon.jit
@@ -38,9 +41,12 @@ def _compute(ctx, input):
 
 @gluon.jit
 def _communicate(ctx, input, MARKER: tl.constexpr):
-    gl.inline_asm_elementwise(
-        MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1
-    )
+    gl.inline_asm_elementwise(MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def _tma_colocated(ctx, input):
+    _communicate(ctx, input, _TMA_COLOCATED)
 
 
 @gluon.jit
@@ -49,9 +55,30 @@ def _ldst_colocated(ctx, input):
 
 
 @gluon.jit
-def _compute_beside(ctx, input, LDST: tl.constexpr, WARPS: tl.constexpr, REGISTERS: tl.constexpr):
-    """The kernel's warps compute; WARPS more warps of the same CTA communicate, with REGISTERS registers each thread."""
-    if LDST:
+def _compute_beside(
+    ctx,
+    input,
+    TMA: tl.constexpr,
+    LDST: tl.constexpr,
+    WARPS: tl.constexpr,
+    REGISTERS: tl.constexpr,
+):
+    """The kernel's warps compute; each co-located role has WARPS more of the same CTA, with REGISTERS registers each thread."""
+    if TMA and LDST:
+        gl.warp_specialize(
+            [
+                (_compute, (ctx, input)),
+                (_tma_colocated, (ctx, input)),
+                (_ldst_colocated, (ctx, input)),
+            ],
+            [WARPS, WARPS],
+            [REGISTERS, REGISTERS],
+        )
+    elif TMA:
+        gl.warp_specialize(
+            [(_compute, (ctx, input)), (_tma_colocated, (ctx, input))], [WARPS], [REGISTERS]
+        )
+    elif LDST:
         gl.warp_specialize(
             [(_compute, (ctx, input)), (_ldst_colocated, (ctx, input))], [WARPS], [REGISTERS]
         )
@@ -63,6 +90,8 @@ def _compute_beside(ctx, input, LDST: tl.constexpr, WARPS: tl.constexpr, REGISTE
 def roles(
     ctx,
     input,
+    TMA_DEDICATED: tl.constexpr,
+    TMA_COLOCATED: tl.constexpr,
     LDST_DEDICATED: tl.constexpr,
     LDST_COLOCATED: tl.constexpr,
     WARPS: tl.constexpr,
@@ -73,17 +102,22 @@ def roles(
     Args:
         ctx: The context.
         input: Pointer to the rank's input.
-        LDST_DEDICATED: Whether there is a role of this realization.
-        LDST_COLOCATED: The same for this one.
+        TMA_DEDICATED: Whether there is a role of this realization; for the other three, likewise.
+        TMA_COLOCATED: See there.
+        LDST_DEDICATED: See there.
+        LDST_COLOCATED: See there.
         WARPS: Warps of a co-located role.
         REGISTERS: Registers of each of their threads.
     """
     open_call(ctx)
-    if LDST_DEDICATED:
+    if TMA_DEDICATED or LDST_DEDICATED:
         if tl.program_id(0) < tl.load(ctx + COMM_CTAS):
-            _communicate(ctx, input, _LDST_DEDICATED)
+            if TMA_DEDICATED:
+                _communicate(ctx, input, _TMA_DEDICATED)
+            if LDST_DEDICATED:
+                _communicate(ctx, input, _LDST_DEDICATED)
         else:
-            _compute_beside(ctx, input, LDST_COLOCATED, WARPS, REGISTERS)
+            _compute_beside(ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, REGISTERS)
     else:
-        _compute_beside(ctx, input, LDST_COLOCATED, WARPS, REGISTERS)
+        _compute_beside(ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, REGISTERS)
     close_call(ctx)

@@ -322,7 +322,9 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     for table in ("commands", "groups"):
         ranges(table, "signal_begin", "signal_end", num_signals)
     tile_groups = tables["tile_groups"].column("group")
-    bad = np.flatnonzero((tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values)))
+    bad = np.flatnonzero(
+        (tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values))
+    )
     if bad.size:
         raise InternalError(
             f"rank {rank}, table tile_groups, row {bad[0]}: expects group to be a row of groups or {abi.NO_GROUP}, "
