@@ -24,6 +24,44 @@ syncopate::chunk::getBlock(BufferType type, int64_t axis, int64_t members,
   return {offsets, sizes};
 }
 
+/// Parses what may stand behind `by`: an algorithm, a direction, or both.
+static ParseResult parseAlgorithm(OpAsmParser &parser, AlgorithmAttr &algorithm,
+                                  DirectionAttr &direction) {
+  if (failed(parser.parseOptionalKeyword("by")))
+    return success();
+  MLIRContext *context = parser.getContext();
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  if (std::optional<Direction> named = symbolizeDirection(word)) {
+    direction = DirectionAttr::get(context, *named);
+    return success();
+  }
+  std::optional<Algorithm> named = symbolizeAlgorithm(word);
+  if (!named)
+    return parser.emitError(loc)
+           << "expects an algorithm or a direction, but got '" << word << "'";
+  algorithm = AlgorithmAttr::get(context, *named);
+  for (Direction known : {Direction::Push, Direction::Pull})
+    if (succeeded(parser.parseOptionalKeyword(stringifyDirection(known)))) {
+      direction = DirectionAttr::get(context, known);
+      break;
+    }
+  return success();
+}
+
+static void printAlgorithm(OpAsmPrinter &printer, Operation *,
+                           AlgorithmAttr algorithm, DirectionAttr direction) {
+  if (!algorithm && !direction)
+    return;
+  printer << "by";
+  if (algorithm)
+    printer << ' ' << stringifyAlgorithm(algorithm.getValue());
+  if (direction)
+    printer << ' ' << stringifyDirection(direction.getValue());
+}
+
 #include "dialect/ChunkInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -46,6 +84,15 @@ StrategyAttr PlanOp::getStrategyOrDefault() {
 
 SmallVector<BufferOp> PlanOp::getBuffers() {
   return llvm::to_vector(getBody().getOps<BufferOp>());
+}
+
+//===----------------------------------------------------------------------===//
+// AllToAllOp
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t, 4> AllToAllOp::getSlot(int64_t member) {
+  return getBlock(getDst().getType(), getAxis(), getGroup().size(), member)
+      .first;
 }
 
 //===----------------------------------------------------------------------===//

@@ -225,12 +225,12 @@ LogicalResult InputOp::verify() {
 
 LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
   auto collective = cast<CollectiveOpInterface>(op);
-  BufferType type = collective.getBuffer().getType();
-  auto axis = static_cast<int64_t>(collective.getAxis());
+  BufferType type = collective.getSrc().getType();
+  std::optional<int64_t> axis = collective.getCutAxis();
   ArrayRef<int64_t> group = collective.getGroup();
-  if (axis < 0 || axis >= static_cast<int64_t>(type.getRank()))
+  if (axis && (*axis < 0 || *axis >= static_cast<int64_t>(type.getRank())))
     return op->emitOpError() << "expects axis to be in [0, " << type.getRank()
-                             << "), but got " << axis; // collective_c1
+                             << "), but got " << *axis; // collective_c1
   if (group.size() < 2)
     return op->emitOpError() << "expects a group of at least 2 ranks, but got "
                              << group.size(); // collective_c2
@@ -245,9 +245,36 @@ LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
   if (!type.hasStaticShape()) // collective_c3
     return op->emitOpError()
            << "expects a buffer of static shape, but got " << type;
-  SmallVector<int64_t> block(type.getShape()); // collective_c4
-  block[axis] = llvm::divideCeilSigned(block[axis], group.size());
-  return verifySlices(op, type, type, block);
+  // collective_c4; no block is larger than the first one.
+  return verifySlices(op, type, type, collective.getBlock(0).second);
+}
+
+LogicalResult AllToAllOp::verify() {
+  BufferType src = getSrc().getType(), dst = getDst().getType();
+  if (getSrc() == getDst()) // all_to_all_c1
+    return emitOpError("expects src and dst to be two buffers: a block cannot "
+                       "come to a place that another one has not left");
+  if (src.getElementType() != dst.getElementType()) // all_to_all_c2
+    return emitOpError()
+           << "expects src and dst to have the same element type, but got "
+           << src.getElementType() << " and " << dst.getElementType();
+  SmallVector<int64_t> shape(src.getShape()); // all_to_all_c3
+  auto members = static_cast<int64_t>(getGroup().size());
+  int64_t &rows = shape[getAxis()];
+  rows = llvm::divideCeilSigned(rows, members) * members;
+  if (dst.getShape() != ArrayRef(shape))
+    return emitOpError() << "expects dst to have shape [" << shape
+                         << "], but got [" << dst.getShape() << "]";
+  auto collective = cast<CollectiveOpInterface>(getOperation());
+  return verifySlices(*this, src, dst, collective.getBlock(0).second);
+}
+
+LogicalResult BroadcastOp::verify() {
+  int64_t root = getRoot();
+  if (!llvm::is_contained(getGroup(), root)) // broadcast_c1
+    return emitOpError() << "expects root to be one of the group ["
+                         << getGroup() << "], but got " << root;
+  return success();
 }
 
 /// Runs after the verifier of the collective.

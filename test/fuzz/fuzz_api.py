@@ -137,7 +137,8 @@ def _gather(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
         "axis": 0,
         "group": [0, 1],
         "after": (),
-        "algorithm": "ring_push",
+        "algorithm": "ring",
+        "direction": "pull",
     }
 
 
@@ -157,7 +158,7 @@ def _new_plan(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _strategy(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    names = ("algorithm", "realization", "splits", "order", "group", "pause")
+    names = ("algorithm", "direction", "realization", "splits", "order", "group", "pause")
     return syncopate.Strategy, {name: getattr(syncopate.Strategy(), name) for name in names}
 
 

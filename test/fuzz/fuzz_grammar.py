@@ -12,7 +12,16 @@ __all__ = ["write_module"]
 ELEMENTS = ("i8", "f16", "bf16", "f32", "f64", "f8E4M3FN", "i32", "i64")
 REALIZATIONS = ("copy_engine", "ldst_colocated")
 UNLOWERED = ("tma_dedicated", "nccl", "ldst_dedicated", "tma_colocated")
-ALGORITHMS = ("direct_push", "direct_pull", "ring_push", "ring_pull")
+ALGORITHMS = (
+    "direct push",
+    "pull",
+    "ring",
+    "ring pull",
+    "bidirectional_ring push",
+    "recursive_doubling",
+    "hierarchical pull",
+)
+VERBS = ("reduce_scatter", "all_reduce", "all_to_all", "broadcast")
 
 
 class _Writer:
@@ -139,9 +148,19 @@ class _Writer:
         token = f"%t{len(self.lines)}"
         by = f" by {draw.choice(ALGORITHMS)}" if draw.random() < 0.5 else ""
         axis = 0 if draw.random() < 0.95 else draw.randrange(len(self.shapes[buffer][0]))
+        about = f"axis {axis}"
+        verb = "all_gather" if draw.random() < 0.6 else draw.choice(VERBS)
+        kinds = self.kind(buffer)
+        if verb == "broadcast":
+            about = f"root {draw.randrange(self.world)}"
+        elif verb == "all_to_all":
+            about = f"to %{draw.choice(list(self.shapes))} {about}"
+            kinds += f" to {kinds}"
+        elif verb != "all_gather":
+            about = f"reduce {draw.choice(['sum', 'max', 'min'])} {about}"
         self.lines.append(
-            f"{token} = chunk.all_gather %{buffer} axis {axis} group [{', '.join(map(str, group))}]"
-            f"{self.after([])}{by} : {self.kind(buffer)}"
+            f"{token} = chunk.{verb} %{buffer} {about} group [{', '.join(map(str, group))}]"
+            f"{self.after([])}{by} : {kinds}"
         )
         self.tokens.append(token)
 

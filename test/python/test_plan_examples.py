@@ -72,11 +72,43 @@ def _all_gather(world, rows):
 
 
 @pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
-@pytest.mark.parametrize("algorithm", ["direct_push", "direct_pull", "ring_push", "ring_pull"])
+@pytest.mark.parametrize("direction", ["push", "pull"])
+@pytest.mark.parametrize("algorithm", ["direct", "ring", "bidirectional_ring"])
 @pytest.mark.parametrize(("world", "rows", "splits"), [(2, 128, 1), (3, 200, 2), (8, 300, 3)])
-def test_all_gather_of_every_kind(algorithm, realization, world, rows, splits):
-    options = f"algorithm={algorithm} realization={realization} splits={splits}"
+def test_all_gather_of_every_kind(algorithm, direction, realization, world, rows, splits):
+    options = (
+        f"algorithm={algorithm} direction={direction} realization={realization} splits={splits}"
+    )
     _check(_all_gather(world, rows), options)
+
+
+ROUTED = """
+!a = !chunk.buffer<36x16xbf16>
+!c = !chunk.buffer<5x24xi32>
+chunk.plan @p mesh [2, 2] {
+  %a = chunk.buffer "a" : !a
+  %b = chunk.buffer "b" : !a
+  %c = chunk.buffer "c" : !c
+  chunk.input %a[0, 0] sizes [36, 16] on 0 : !a
+  chunk.input %a[0, 0] sizes [36, 16] on 1 : !a
+  chunk.input %a[0, 0] sizes [36, 16] on 2 : !a
+  chunk.input %a[0, 0] sizes [36, 16] on 3 : !a
+  chunk.input %c[0, 0] sizes [5, 24] on 2 : !c
+  %t = chunk.all_to_all %a to %b axis 0 group [0, 1, 2, 3] by direct : !a to !a
+  %u = chunk.broadcast %c root 2 group [3, 2, 1, 0] : !c
+  chunk.kernel @k tiles [4, 2] ctas 3 args(%b as "b", %c as "c") after(%t, %u) : !a, !c {
+    chunk.footprint read "b" at affine_map<(m, n) -> (m * 9, 0)> sizes [9, 16]
+    chunk.footprint read "c" at affine_map<(m, n) -> (m, n * 12)> sizes [2, 12]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+@pytest.mark.parametrize("direction", ["push", "pull"])
+@pytest.mark.parametrize("algorithm", ["hierarchical", "recursive_doubling", "bidirectional_ring"])
+def test_all_to_all_and_broadcast(algorithm, direction, realization):
+    _check(ROUTED, f"algorithm={algorithm} direction={direction} realization={realization}")
 
 
 TWO_BUFFERS = """

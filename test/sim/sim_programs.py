@@ -19,7 +19,7 @@ SMALL = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=2)
 @functools.cache
 def ag_gemm(
     realization: str = "ldst_colocated",
-    algorithm: str = "direct_push",
+    algorithm: str = "direct push",
     world: int = 2,
     shape: tuple[int, int, int] = (128, 128, 128),
     *,
@@ -31,15 +31,14 @@ def ag_gemm(
     pointers: bool = False,
     target: str = "sm_90",
 ) -> Any:
-    """C = gather(A) Bᵀ."""
+    """C = gather(A) Bᵀ; the algorithm comes with its direction."""
     m, n, k = shape
     plan = syncopate.Plan("ag_gemm", [world])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a)
     bind = (bind_gemm_pointers if pointers else bind_gemm)(a, n, config, out_dtype=out_dtype)
-    strategy = syncopate.Strategy(
-        algorithm=algorithm, realization=realization, splits=splits, order=order
-    )
+    way, direction = algorithm.split()
+    strategy = syncopate.Strategy(way, direction, realization, splits, order)
     kernel = gemm_pointers if pointers else gemm
     return syncopate.compile(kernel, plan, **bind, strategy=strategy, target=target)
 

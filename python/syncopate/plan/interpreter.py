@@ -219,10 +219,10 @@ def _transfer(run: _Run, op: Any) -> None:
         target.defined[target_box] &= source.defined[source_box]
 
 
-def _blocks(op: Any) -> Iterator[tuple[int, tuple[slice, ...]]]:
-    """Members of a collective, each with its block."""
+def _blocks(op: Any, buffer: ir.Value) -> Iterator[tuple[int, tuple[slice, ...]]]:
+    """Members of a collective, each with its block of a buffer."""
     group, axis = op.attributes["group"], op.attributes["axis"].value
-    extent = op.operands[0].type.shape[axis]
+    extent = buffer.type.shape[axis]
     rows = -(-extent // len(group))
     for index, owner in enumerate(group):
         begin, end = (min(edge * rows, extent) for edge in (index, index + 1))
@@ -232,10 +232,29 @@ def _blocks(op: Any) -> Iterator[tuple[int, tuple[slice, ...]]]:
 @_means(ops.AllGatherOp)
 def _all_gather(run: _Run, op: Any) -> None:
     buffer = op.operands[0]
-    for owner, block in _blocks(op):
+    for owner, block in _blocks(op, buffer):
         for member in op.attributes["group"]:
             if member != owner:
                 run.contents(buffer, member).copy(block, run.contents(buffer, owner), block)
+
+
+@_means(ops.BroadcastOp)
+def _broadcast(run: _Run, op: Any) -> None:
+    root = op.attributes["root"].value
+    for member in op.attributes["group"]:
+        if member != root:
+            source = run.contents(op.operands[0], root)
+            run.contents(op.operands[0], member).copy((), source, ())
+
+
+@_means(ops.AllToAllOp)
+def _all_to_all(run: _Run, op: Any) -> None:
+    (src, dst, *_), axis = op.operands, op.attributes["axis"].value
+    for sender, slot in _blocks(op, dst):
+        for receiver, block in _blocks(op, src):
+            rows = block[axis].stop - block[axis].start
+            place = (*slot[:axis], slice(slot[axis].start, slot[axis].start + rows))
+            run.contents(dst, receiver).copy(place, run.contents(src, sender), block)
 
 
 @_means(ops.ReduceScatterOp, ops.AllReduceOp)
@@ -245,7 +264,7 @@ def _reduce(run: _Run, op: Any) -> None:
     members = [run.contents(op.operands[0], rank) for rank in op.attributes["group"]]
     data = functools.reduce(combine, (member.data for member in members))
     defined = np.logical_and.reduce([member.defined for member in members])
-    for member, (_, block) in zip(members, _blocks(op), strict=True):
+    for member, (_, block) in zip(members, _blocks(op, op.operands[0]), strict=True):
         if isinstance(op, ops.ReduceScatterOp):
             kept = np.zeros_like(defined)
             kept[block] = defined[block]
