@@ -7,6 +7,7 @@
 
 #include "dialect/Chunk.h"
 
+#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -60,6 +61,44 @@ static void printAlgorithm(OpAsmPrinter &printer, Operation *,
     printer << ' ' << stringifyAlgorithm(algorithm.getValue());
   if (direction)
     printer << ' ' << stringifyDirection(direction.getValue());
+}
+
+/// Parses `after(%t at map, %u)`, where no map is that of the same member.
+static ParseResult
+parseMemberTokens(OpAsmParser &parser,
+                  SmallVectorImpl<OpAsmParser::UnresolvedOperand> &tokens,
+                  ArrayAttr &members) {
+  Builder &builder = parser.getBuilder();
+  SmallVector<Attribute> maps;
+  auto parseToken = [&]() -> ParseResult {
+    if (parser.parseOperand(tokens.emplace_back()))
+      return failure();
+    AffineMapAttr map = AffineMapAttr::get(builder.getMultiDimIdentityMap(1));
+    if (succeeded(parser.parseOptionalKeyword("at")) &&
+        parser.parseAttribute(map))
+      return failure();
+    maps.push_back(map);
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("after")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseToken))
+    return failure();
+  members = builder.getArrayAttr(maps);
+  return success();
+}
+
+static void printMemberTokens(OpAsmPrinter &printer, Operation *,
+                              OperandRange tokens, ArrayAttr members) {
+  if (tokens.empty())
+    return;
+  printer << "after(";
+  llvm::interleaveComma(llvm::zip(tokens, members), printer, [&](auto pair) {
+    auto [token, map] = pair;
+    printer << token;
+    if (!cast<AffineMapAttr>(map).getValue().isIdentity())
+      printer << " at " << map;
+  });
+  printer << ')';
 }
 
 #include "dialect/ChunkInterfaces.cpp.inc"

@@ -106,19 +106,21 @@ static LogicalResult verifySlices(Operation *op, BufferType src, BufferType dst,
   return success();
 }
 
-LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
-  auto transfer = cast<TransferOpInterface>(op);
-  BufferType src = transfer.getSrc().getType();
-  BufferType dst = transfer.getDst().getType();
+LogicalResult syncopate::chunk::verifyRoute(Operation *op,
+                                            TypedValue<BufferType> srcBuffer,
+                                            TypedValue<BufferType> dstBuffer,
+                                            ArrayRef<int64_t> srcOffsets,
+                                            ArrayRef<int64_t> dstOffsets,
+                                            ArrayRef<int64_t> sizes,
+                                            int64_t srcRank, int64_t dstRank) {
+  BufferType src = srcBuffer.getType(), dst = dstBuffer.getType();
   // transfer_c1
-  if (failed(verifyRank(op, "src", transfer.getSrcRank())) ||
-      failed(verifyRank(op, "dst", transfer.getDstRank())))
+  if (failed(verifyRank(op, "src", srcRank)) ||
+      failed(verifyRank(op, "dst", dstRank)))
     return failure();
   // transfer_c2, transfer_c3
-  if (failed(verifyRegion(op, "src", src, transfer.getSrcOffsets(),
-                          transfer.getSizes())) ||
-      failed(verifyRegion(op, "dst", dst, transfer.getDstOffsets(),
-                          transfer.getSizes())))
+  if (failed(verifyRegion(op, "src", src, srcOffsets, sizes)) ||
+      failed(verifyRegion(op, "dst", dst, dstOffsets, sizes)))
     return failure();
   // transfer_c4
   if (src.getElementType() != dst.getElementType())
@@ -126,18 +128,23 @@ LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
            << "expects src and dst to have the same element type, but got "
            << src.getElementType() << " and " << dst.getElementType();
   // transfer_c5
-  if (transfer.getSrcRank() == transfer.getDstRank() &&
-      transfer.getSrc() == transfer.getDst()) {
+  if (srcRank == dstRank && srcBuffer == dstBuffer) {
     bool disjoint = false;
-    for (auto [from, to, size] :
-         llvm::zip(transfer.getSrcOffsets(), transfer.getDstOffsets(),
-                   transfer.getSizes()))
+    for (auto [from, to, size] : llvm::zip(srcOffsets, dstOffsets, sizes))
       disjoint |= from + size <= to || to + size <= from;
     if (!disjoint)
       return op->emitOpError("expects src and dst chunks of the same buffer "
                              "on the same rank not to overlap");
   }
-  return verifySlices(op, src, dst, transfer.getSizes()); // transfer_c6
+  return verifySlices(op, src, dst, sizes); // transfer_c6
+}
+
+LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
+  auto transfer = cast<TransferOpInterface>(op);
+  return verifyRoute(op, transfer.getSrc(), transfer.getDst(),
+                     transfer.getSrcOffsets(), transfer.getDstOffsets(),
+                     transfer.getSizes(), transfer.getSrcRank(),
+                     transfer.getDstRank());
 }
 
 LogicalResult PlanOp::verify() {
@@ -194,7 +201,8 @@ LogicalResult PlanOp::verifyRegions() {
       unbound.push_back(schedule);
     } else if (isa<TransferOpInterface>(op)) {
       ++transfers;
-    } else if (!isa<InputOp, CollectiveOpInterface, ClaimOp, JoinOp>(op)) {
+    } else if (!isa<InputOp, CollectiveOpInterface, SpmdOp, ClaimOp, JoinOp>(
+                   op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
@@ -223,17 +231,12 @@ LogicalResult InputOp::verify() {
   return verifySlices(*this, type, type, getSizes()); // input_c3
 }
 
-LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
-  auto collective = cast<CollectiveOpInterface>(op);
-  BufferType type = collective.getSrc().getType();
-  std::optional<int64_t> axis = collective.getCutAxis();
-  ArrayRef<int64_t> group = collective.getGroup();
-  if (axis && (*axis < 0 || *axis >= static_cast<int64_t>(type.getRank())))
-    return op->emitOpError() << "expects axis to be in [0, " << type.getRank()
-                             << "), but got " << *axis; // collective_c1
-  if (group.size() < 2)
-    return op->emitOpError() << "expects a group of at least 2 ranks, but got "
-                             << group.size(); // collective_c2
+LogicalResult syncopate::chunk::verifyGroup(Operation *op,
+                                            ArrayRef<int64_t> group,
+                                            size_t least) {
+  if (group.size() < least)
+    return op->emitOpError() << "expects a group of at least " << least
+                             << " ranks, but got " << group.size();
   llvm::SmallDenseSet<int64_t> seen;
   for (int64_t rank : group) {
     if (failed(verifyRank(op, "group", rank)))
@@ -242,6 +245,19 @@ LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
       return op->emitOpError() << "expects unique ranks in the group, but got "
                                << rank << " twice";
   }
+  return success();
+}
+
+LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
+  auto collective = cast<CollectiveOpInterface>(op);
+  BufferType type = collective.getSrc().getType();
+  std::optional<int64_t> axis = collective.getCutAxis();
+  ArrayRef<int64_t> group = collective.getGroup();
+  if (axis && (*axis < 0 || *axis >= static_cast<int64_t>(type.getRank())))
+    return op->emitOpError() << "expects axis to be in [0, " << type.getRank()
+                             << "), but got " << *axis; // collective_c1
+  if (failed(verifyGroup(op, group, 2)))                // collective_c2
+    return failure();
   if (!type.hasStaticShape()) // collective_c3
     return op->emitOpError()
            << "expects a buffer of static shape, but got " << type;
@@ -334,23 +350,6 @@ LogicalResult KernelOp::verifyRegions() {
     if (!isa<FootprintOp>(op)) // kernel_c4
       return op.emitOpError("expects a footprint in the body of a kernel");
   return success();
-}
-
-/// True if the map only adds, multiplies by constants, and divides by positive
-/// ones. MLIR prints the least constant of 64 bits, but cannot read it.
-static bool isAffine(AffineMap map) {
-  bool affine = true;
-  map.walkExprs([&](AffineExpr expr) {
-    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-      affine &= constant.getValue() != std::numeric_limits<int64_t>::min();
-    auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-    if (!binary || expr.getKind() == AffineExprKind::Add)
-      return;
-    auto rhs = dyn_cast<AffineConstantExpr>(binary.getRHS());
-    affine &=
-        rhs && (expr.getKind() == AffineExprKind::Mul || rhs.getValue() > 0);
-  });
-  return affine;
 }
 
 LogicalResult FootprintOp::verify() {

@@ -41,6 +41,7 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options) {
   OpPassManager &transfers = manager.nest<PlanOp>();
+  transfers.addPass(createExpandSpmdPass());
   transfers.addPass(
       createDecomposeCollectivesPass({options.algorithm, options.direction}));
   transfers.addPass(createSplitTransfersPass({options.splits}));

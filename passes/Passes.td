@@ -15,6 +15,21 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandSpmdPass : Pass<"chunk-expand-spmd", "::syncopate::chunk::PlanOp"> {
+  let summary = "Rewrite what every member of a group transfers into puts and gets";
+  let description = [{
+    Why: passes look at all ranks at once, and know only transfers between two
+    of them.
+
+    For one `chunk.transfer` after another, each member of the `chunk.spmd` puts
+    or gets its own chunk. A member whose chunk lies outside of the buffers does
+    nothing; what comes after that comes after what it comes after.
+
+    Ensures: no `chunk.spmd` is left; users of its token come after all of its
+    transfers. Example: test/passes/expand-spmd.mlir.
+  }];
+}
+
 def DecomposeCollectivesPass
     : Pass<"chunk-decompose-collectives", "::syncopate::chunk::PlanOp"> {
   let summary = "Rewrite collectives into puts and gets";

@@ -76,7 +76,8 @@ public:
   /// transfer at a time and all at the same rate.
   llvm::SmallVector<int64_t> estimateArrival();
 
-  /// Emits an error if there is a collective but in a claim.
+  /// Emits an error if there is a collective but in a claim, or a plan in
+  /// rank-affine form.
   mlir::LogicalResult requireDecomposed();
   /// Emits an error unless every transfer has a realization.
   mlir::LogicalResult requireRealizations();

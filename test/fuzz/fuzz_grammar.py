@@ -164,6 +164,32 @@ class _Writer:
         )
         self.tokens.append(token)
 
+    def add_spmd(self, buffer: str) -> None:
+        """Blocks around a ring, now and then with maps that lead nowhere."""
+        draw = self.draw
+        shape, _ = self.shapes[buffer]
+        size, rows = self.world, -(-shape[0] // self.world)
+        rest = ", 0" * (len(shape) - 1)
+        token, last = f"%t{len(self.lines)}", ""
+        body = []
+        for step in range(draw.randint(1, 4)):
+            block = f"affine_map<(i) -> ((i - {step}) mod {size} * {rows}{rest})>"
+            if draw.random() < 0.05:
+                block = affine_map(draw, 1, len(shape))
+            sizes = self.numbers([rows, *shape[1:]])
+            body.append(
+                f"%s{step} = chunk.transfer {draw.choice(['push', 'push', 'pull'])} %{buffer} at {block} to %{buffer} "
+                f"at {block} sizes {sizes} peer affine_map<(i) -> ((i + 1) mod {size})>{last} : "
+                f"{self.kind(buffer)} to {self.kind(buffer)}"
+            )
+            last = f" after(%s{step} at affine_map<(i) -> ((i - 1) mod {size})>)"
+        self.lines.append(
+            f"{token} = chunk.spmd group {self.numbers(list(range(size)))}{self.after([])} {{\n    "
+            + "\n    ".join(body)
+            + "\n  }"
+        )
+        self.tokens.append(token)
+
     def add_kernel(self, buffer: str) -> None:
         draw = self.draw
         shape, _ = self.shapes[buffer]
@@ -193,7 +219,7 @@ class _Writer:
                 self.add_inputs(name)
         equal = len(self.held["a"]) == self.world and self.world > 1
         if equal and draw.random() < 0.6:
-            self.add_gather("a")
+            self.add_gather("a") if draw.random() < 0.7 else self.add_spmd("a")
         else:
             for _ in range(draw.choice([1, 4, 10, 30])):
                 self.add_transfer()

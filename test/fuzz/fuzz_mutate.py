@@ -141,6 +141,7 @@ WORDS = [
     "push",
     "pull",
     "root",
+    "peer",
     "arrival",
     "grouped",
     "builtin.module",

@@ -143,7 +143,10 @@ def test_what_is_no_plan_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("split=2", "expects name=value with a name of algorithm, direction, .*, but got 'split=2'"),
+        (
+            "split=2",
+            "expects name=value with a name of algorithm, direction, .*, but got 'split=2'",
+        ),
         ("splits", "expects name=value with a name of .*, but got 'splits'"),
         ("splits=0", r"splits expects a number in \[1, 4096\], but got '0'"),
         ("splits=9999999999999999999999", r"splits expects a number in \[1, 4096\]"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any, TypeAlias
 
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, translate_errors
@@ -14,9 +15,9 @@ from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import describe, to_integer, to_integers, to_string
 
-__all__ = ["Buffer", "Chunk", "PlanBody", "Token"]
+__all__ = ["Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
 
-Index = int | slice
+Index: TypeAlias = int | slice | ir.AffineExpr
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Buffer:
     def __getitem__(self, index: Index | tuple[Index, ...]) -> Chunk:
         """The rectangle of a basic index: slices without step, or single rows.
 
+        Inside of `Plan.spmd`, where a slice begins may depend on the member.
+
         Raises:
             PlanError: An index is no integer, is negative, ends before it begins or has a step, or there are too many.
         """
@@ -56,29 +59,42 @@ class Buffer:
             if isinstance(entry, slice):
                 if entry.step is not None and to_integer(what, entry.step) != 1:
                     raise PlanError(f"{what}: expects slices without step, but got {entry.step}")
-                begin = 0 if entry.start is None else to_integer(what, entry.start)
-                end = bound if entry.stop is None else to_integer(what, entry.stop)
+                begin = 0 if entry.start is None else to_expression(what, entry.start)
+                end = bound if entry.stop is None else to_expression(what, entry.stop)
             else:
-                begin = to_integer(what, entry)
+                begin = to_expression(what, entry)
                 end = begin + 1
-            if begin < 0 or end < 0:
+            size = end - begin
+            if isinstance(size, ir.AffineExpr):
+                constant = ir.AffineExpr.simplify_affine_expr(size, 1, 0).maybe_downcast()
+                if not isinstance(constant, ir.AffineConstantExpr):
+                    raise PlanError(
+                        f"{what}: expects slices of one size for all members, but got {size}"
+                    )
+                size = constant.value
+            elif begin < 0 or end < 0:
                 raise PlanError(f"{what}: expects indices counted from the front, but got {entry}")
-            if end < begin:
+            if size < 0:
                 raise PlanError(
                     f"{what}: expects slices that begin before they end, but got {begin}:{end}"
                 )
             offsets.append(begin)
-            sizes.append(end - begin)
+            sizes.append(size)
         return Chunk(self, tuple(offsets), tuple(sizes))
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A rectangle of a buffer, in elements."""
+    """A rectangle of a buffer, in elements; inside of `Plan.spmd`, offsets may depend on the member."""
 
     buffer: Buffer
-    offsets: tuple[int, ...]
+    offsets: tuple[int | ir.AffineExpr, ...]
     sizes: tuple[int, ...]
+
+
+def to_expression(name: str, value: Any) -> Any:
+    """The value of an argument that has to be an integer, or an expression of the member."""
+    return value if isinstance(value, ir.AffineExpr) else to_integer(name, value)
 
 
 class PlanBody:
@@ -106,8 +122,9 @@ class PlanBody:
             with translate_errors():
                 self._op.verify()
         self.tokens: list[Token] = []
-        # The body of the claim that is being written.
-        self._claimed: ir.Block | None = None
+        # The body of the claim or of the rank-affine form that is being written.
+        self._inner: ir.Block | None = None
+        self._is_spmd = False
 
     @property
     def world_size(self) -> int:
@@ -144,6 +161,11 @@ class PlanBody:
                 f"{name}: expects a chunk, such as a[0:128], but got {describe(chunk)}{hint}"
             )
         self._own_buffer(name, chunk.buffer)
+        if not self._is_spmd and not all(isinstance(offset, int) for offset in chunk.offsets):
+            raise PlanError(
+                f"{name}: expects offsets that are integers; a chunk that depends on the member belongs into "
+                "a transfer of plan.spmd"
+            )
         return chunk
 
     def _own_tokens(self, after: Iterable[Token]) -> list[ir.Value]:
@@ -170,7 +192,7 @@ class PlanBody:
     def _checked_token(self, op: ir.OpView) -> Token:
         self._checked(op)
         token = Token(op.results[0], self)
-        if self._claimed is None:
+        if self._inner is None:
             self.tokens.append(token)
         return token
 
@@ -204,5 +226,5 @@ class PlanBody:
                 if op is None or not op.regions[0].blocks:
                     yield location
                 else:
-                    with ir.InsertionPoint(self._claimed or op.regions[0].blocks[0]):
+                    with ir.InsertionPoint(self._inner or op.regions[0].blocks[0]):
                         yield location

@@ -11,11 +11,12 @@ from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import to_axis, to_enum, to_integer, to_integers, to_string
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.collectives import Collectives
+from syncopate.plan.spmd import SpmdPlan
 
 __all__ = ["Plan"]
 
 
-class Plan(Collectives):
+class Plan(Collectives, SpmdPlan):
     """A communication plan of all ranks, in the form of a `chunk.plan` operation.
 
     Transfers of one rank start in the order in which they are added. Every method checks its arguments by the rules
@@ -121,18 +122,18 @@ class Plan(Collectives):
             PlanError: Something else than one collective is added inside, or a rule of `chunk.claim` is broken.
         """
         tokens = self._own_tokens(after)
-        if self._claimed is not None:
+        if self._inner is not None:
             raise PlanError("claim: expects to stand in a plan, but stands in another claim")
         with self._here():
             op = ops.ClaimOp(tokens)
-            self._claimed = op.regions[0].blocks.append()
+            self._inner = op.regions[0].blocks.append()
             try:
                 yield
             except BaseException:
-                self._claimed = None
+                self._inner = None
                 op.erase()
                 raise
-            self._claimed = None
+            self._inner = None
             self._checked(op)
 
     def _transfer(

@@ -19,6 +19,7 @@ from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
+from syncopate.plan.affine import to_function
 
 __all__ = ["Contents", "Memory", "interpret_plan", "place_input"]
 
@@ -211,12 +212,53 @@ def _transfer(run: _Run, op: Any) -> None:
     target = run.contents(dst, attributes["dst_rank"].value)
     source_box = _box(attributes["src_offsets"], sizes)
     target_box = _box(attributes["dst_offsets"], sizes)
-    combine = _reduction(op)
+    _move(source, source_box, target, target_box, _reduction(op))
+
+
+def _move(
+    source: Contents,
+    source_box: tuple[slice, ...],
+    target: Contents,
+    target_box: tuple[slice, ...],
+    combine: Callable[[Array, Array], Array] | None,
+) -> None:
+    """Copies a box, or combines it with what is there."""
     if combine is None:
         target.copy(target_box, source, source_box)
     else:
         target.data[target_box] = combine(target.data[target_box], source.data[source_box])
         target.defined[target_box] &= source.defined[source_box]
+
+
+@_means(ops.SpmdOp)
+def _spmd(run: _Run, op: Any) -> None:
+    group = list(op.attributes["group"])
+    for step in op.regions[0].blocks[0].operations:
+        attributes, (src, dst, *_) = step.attributes, step.operands
+        (peer,) = _values(attributes["peer"])
+        places = _values(attributes["src_offsets"]), _values(attributes["dst_offsets"])
+        pull = str(attributes["direction"]) == "#chunk<direction pull>"
+        for member, rank in enumerate(group):
+            ends = (group[peer([member])], rank) if pull else (rank, group[peer([member])])
+            begins = [[offset([member]) for offset in offsets] for offsets in places]
+            # What lies outside of a buffer is left out.
+            sizes = [
+                max(0, min(size, *(extent - begin for extent, begin in limits)))
+                for size, *limits in zip(
+                    attributes["sizes"],
+                    zip(src.type.shape, begins[0], strict=True),
+                    zip(dst.type.shape, begins[1], strict=True),
+                    strict=True,
+                )
+            ]
+            source, target = run.contents(src, ends[0]), run.contents(dst, ends[1])
+            boxes = [_box(begin, sizes) for begin in begins]
+            _move(source, boxes[0], target, boxes[1], _reduction(step))
+
+
+def _values(attribute: Any) -> list[Callable[[Sequence[int]], int]]:
+    """The results of an affine map as functions of its dimensions."""
+    return [to_function(expr) for expr in attribute.value.results]
 
 
 def _blocks(op: Any, buffer: ir.Value) -> Iterator[tuple[int, tuple[slice, ...]]]:
