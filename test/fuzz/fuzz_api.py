@@ -142,6 +142,38 @@ def _gather(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
     }
 
 
+def _broadcast(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
+    return plan.broadcast, {
+        "buffer": a,
+        "root": 1,
+        "group": [1, 0],
+        "after": (),
+        "algorithm": "ring",
+    }
+
+
+def _all_to_all(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
+    b = plan.buffer("b", a.shape, a.dtype)
+    return plan.all_to_all, {"src": a, "dst": b, "axis": 0, "group": [0, 1], "direction": "pull"}
+
+
+def _spmd(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
+    def transfer(group: Any, begin: Any, end: Any, peer: Any, after: Any, reduction: Any) -> None:
+        with plan.spmd(group) as each:
+            first = each.put(a[each.member], a[each.member], peer=1 - each.member)
+            after = [first] if after is None else after
+            each.get(a[begin:end], a[begin:end], peer=peer, after=after, reduction=reduction)
+
+    return transfer, {
+        "group": [0, 1],
+        "begin": 2,
+        "end": 4,
+        "peer": 0,
+        "after": None,
+        "reduction": "max",
+    }
+
+
 def _index(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
     def index(start: Any, stop: Any, step: Any, entry: Any) -> Any:
         return a[slice(start, stop, step), entry]
@@ -266,6 +298,9 @@ _CALLS = {
         _put,
         _get,
         _gather,
+        _broadcast,
+        _all_to_all,
+        _spmd,
         _index,
         _index_once,
         _new_plan,
