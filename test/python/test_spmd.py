@@ -197,12 +197,37 @@ def test_what_is_wrong_inside_is_refused_and_taken_back(build, said):
     plan.put(a[0:1], a[0:1], src_rank=0, dst_rank=2)
 
 
+def test_tokens_stay_inside():
+    plan, a = small()
+    kept = []
+    with pytest.raises(KeyError), plan.spmd() as broken:
+        kept.append(broken.put(a[0:1], a[1:2], peer=broken.member))
+        with pytest.raises(PlanError, match="expects its token to be used behind its with block"):
+            _ = broken.token
+        raise KeyError
+    with pytest.raises(PlanError, match="expects its token to be used behind its with block"):
+        _ = broken.token
+    with plan.spmd() as each:
+        kept.append(each.put(a[0:1], a[1:2], peer=each.member))
+        with pytest.raises(PlanError, match=r"inside of a plan\.spmd"):
+            each.put(a[0:1], a[1:2], peer=0, after=[kept[0]])
+    for token in kept:
+        with pytest.raises(PlanError, match=r"inside of a plan\.spmd"):
+            plan.put(a[0:1], a[1:2], src_rank=0, dst_rank=1, after=[token])
+    plan.put(a[0:1], a[1:2], src_rank=0, dst_rank=1, after=[each.token])
+
+
 def test_members_stay_inside():
     plan, a = small()
     with plan.spmd([0, 1]) as each:
         own = each.member * 2
         each.put(a[own : own + 2], a[own : own + 2], peer=1 - each.member)
     with pytest.raises(PlanError, match="inside of its with block, but it has ended"):
+        each.put(a[0:1], a[0:1], peer=0)
+    with (
+        pytest.raises(PlanError, match="inside of its with block, but it has ended"),
+        plan.spmd([0, 2]),
+    ):
         each.put(a[0:1], a[0:1], peer=0)
     with pytest.raises(PlanError, match=r"src: .*belongs into a transfer of plan\.spmd"):
         plan.put(a[own : own + 2], a[0:2], src_rank=0, dst_rank=1)

@@ -26,6 +26,8 @@ class Token:
 
     value: ir.Value
     plan: PlanBody = field(repr=False)
+    # The rank-affine form inside of which it stands for every member's transfer, if it does.
+    within: object | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class PlanBody:
         self.tokens: list[Token] = []
         # The body of the claim or of the rank-affine form that is being written.
         self._inner: ir.Block | None = None
-        self._is_spmd = False
+        # What `Plan.spmd` has given, while its block is open.
+        self._spmd: object | None = None
 
     @property
     def world_size(self) -> int:
@@ -161,7 +164,7 @@ class PlanBody:
                 f"{name}: expects a chunk, such as a[0:128], but got {describe(chunk)}{hint}"
             )
         self._own_buffer(name, chunk.buffer)
-        if not self._is_spmd and not all(isinstance(offset, int) for offset in chunk.offsets):
+        if self._spmd is None and not all(isinstance(offset, int) for offset in chunk.offsets):
             raise PlanError(
                 f"{name}: expects offsets that are integers; a chunk that depends on the member belongs into "
                 "a transfer of plan.spmd"
@@ -186,6 +189,11 @@ class PlanBody:
                 raise PlanError(
                     f"after: expects tokens of plan {self.name}, but got one of plan {token.plan.name}, "
                     f"which is another one"
+                )
+            if token.within is not None and token.within is not self._spmd:
+                raise PlanError(
+                    "after: expects tokens of the plan, but got one of a transfer inside of a plan.spmd; the token of "
+                    "all its transfers is that of what plan.spmd gives"
                 )
         return [token.value for token in tokens]
 

@@ -24,12 +24,23 @@ class Spmd:
         member: The member's position in the group, to calculate with by `+`, `-`, and `*` and `%` with integers.
             Offsets of chunks, peers and members to come after may depend on it.
         size: The number of members.
-        token: That of all transfers, for what comes after the `with` block.
     """
 
-    def __init__(self, plan: SpmdPlan, member: ir.AffineExpr, size: int, token: Token) -> None:
-        self.member, self.size, self.token = member, size, token
+    def __init__(self, plan: SpmdPlan, member: ir.AffineExpr, size: int) -> None:
+        self.member, self.size = member, size
         self._plan = plan
+        self._token: Token | None = None
+
+    @property
+    def token(self) -> Token:
+        """That of all transfers, for what comes after the `with` block.
+
+        Raises:
+            PlanError: The block has not ended yet, or was left by an error.
+        """
+        if self._token is None:
+            raise PlanError("spmd: expects its token to be used behind its with block")
+        return self._token
 
     def put(
         self,
@@ -56,7 +67,7 @@ class Spmd:
         Raises:
             PlanError: A rule of `chunk.transfer` is broken, for some member; the message names it.
         """
-        return self._plan._each("push", src, dst, peer, reduction, after, realization)
+        return self._plan._each(self, "push", src, dst, peer, reduction, after, realization)
 
     def get(
         self,
@@ -69,7 +80,7 @@ class Spmd:
         realization: str | None = None,
     ) -> Token:
         """Adds a get of every member: `src` is what it reads of the peer, `dst` its own; otherwise like `put`."""
-        return self._plan._each("pull", src, dst, peer, reduction, after, realization)
+        return self._plan._each(self, "pull", src, dst, peer, reduction, after, realization)
 
 
 class SpmdPlan(PlanBody):
@@ -103,21 +114,22 @@ class SpmdPlan(PlanBody):
         with self._here():
             op = ops.SpmdOp(ops.TokenType.get(), list(members), tokens)
             body = op.regions[0].blocks.append()
-            member = ir.AffineExpr.get_dim(0)
-        token = Token(op.token, self)
-        self._inner, self._is_spmd = body, True
+            each = Spmd(self, ir.AffineExpr.get_dim(0), len(members))
+        self._inner, self._spmd = body, each
         try:
-            yield Spmd(self, member, len(members), token)
+            yield each
         except BaseException:
             op.erase()
             raise
         finally:
-            self._inner, self._is_spmd = None, False
+            self._inner, self._spmd = None, None
         self._checked(op)
-        self.tokens.append(token)
+        each._token = Token(op.token, self)
+        self.tokens.append(each._token)
 
     def _each(
         self,
+        each: Spmd,
         direction: str,
         src: Chunk,
         dst: Chunk,
@@ -126,7 +138,7 @@ class SpmdPlan(PlanBody):
         after: Iterable[After],
         realization: str | None,
     ) -> Token:
-        if not self._is_spmd:
+        if each is not self._spmd:
             raise PlanError("spmd: expects transfers inside of its with block, but it has ended")
         self._own_chunk("src", src)
         self._own_chunk("dst", dst)
@@ -167,7 +179,7 @@ class SpmdPlan(PlanBody):
                 realization=to_enum("realization", realization, ops.Realization),
             )
             self._checked(op)
-        return Token(op.token, self)
+        return Token(op.token, self, each)
 
 
 def _map(name: str, values: Sequence[Any]) -> ir.Attribute:
