@@ -68,9 +68,13 @@ void Emitter::move(int64_t block, int64_t from, int64_t to, int64_t part,
     return;
   llvm::SmallSetVector<Value, 4> after;
   auto add = [&](int64_t member) {
-    for (int64_t next = block; next < block + count; ++next)
-      if (Value writer = getWriter(member, next, part))
+    Value last; // blocks that came together follow one another
+    for (int64_t next = block; next < block + count; ++next) {
+      Value writer = getWriter(member, next, part);
+      if (writer && writer != last)
         after.insert(writer);
+      last = writer;
+    }
   };
   if (builder) {
     add(from);
