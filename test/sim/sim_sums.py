@@ -12,14 +12,9 @@ import numpy as np
 from sim_programs import SMALL
 
 import syncopate
-from syncopate.compiler.strategy import Realization
+from syncopate.compiler.strategy import Direction, Realization
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import (
-    Combine,
-    Direction,
-    all_reduce_tiles,
-    reduce_scatter_tiles,
-)
+from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
 from syncopate.sim.simulate import Result
 
 __all__ = ["SUMS", "Collective", "SumCase"]
@@ -91,7 +86,7 @@ class SumCase:
             parts,
             splits=self.splits,
             combine=self.combine,
-            direction=self.direction,
+            direction=self.direction.value,
             realization=self.realization.value,
             reducing=self.reducing.value,
         )
