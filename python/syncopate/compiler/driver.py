@@ -82,7 +82,9 @@ def compile(
     spec = make_spec(kernel, name, binding, options, target, companion)
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
-    kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)
+    kernel_op = KernelBinding(
+        name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), place
+    )
     fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
     image, texts = compile_image(spec, fusion.stages["fused"])
     check_budgets(image, target, stages=spec.options.get("num_stages"), ctas=ctas)
