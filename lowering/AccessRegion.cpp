@@ -13,6 +13,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
@@ -298,17 +300,23 @@ LogicalResult AccessRegions::addRows(const Address &address) {
   if (!length.greatest)
     return fail("its address runs on for an unknown length");
   auto [whole, rest] = least->splitBy(row);
-  Bounds begin = rest.getBounds();
   SmallVector<Sum> offsets(type.getRank());
   SmallVector<int64_t> sizes(type.getShape());
   offsets[0] = whole.dividedBy(row);
-  if (!begin.isBounded())
-    return fail("its address runs on for an unknown length");
-  // What begins inside a row counts from that row's begin.
-  offsets[0] = offsets[0] + Sum(llvm::divideFloorSigned(*begin.least, row));
-  int64_t skipped =
-      *begin.greatest - llvm::divideFloorSigned(*begin.least, row) * row;
-  sizes[0] = llvm::divideCeilSigned(skipped + *length.greatest + 1, row);
+  Bounds begin = rest.getBounds();
+  if (!begin.least || *begin.least < 0 || !begin.greatest)
+    return fail("its address begins at an unknown place in a row");
+  // Tiles begin at multiples of this behind the begin of a row.
+  int64_t unit = std::gcd(row, rest.getConstant());
+  for (const Sum::Term &term : rest.getTerms())
+    unit = std::gcd(unit, term.factor);
+  if (!(rest == Sum(0)))
+    offsets[0] =
+        offsets[0] +
+        Sum(Variable{Variable::Coordinate, 0,
+                     rest.toExpr(kernel.getContext()).floorDiv(row),
+                     *begin.greatest / row, false});
+  sizes[0] = (row - unit + *length.greatest) / row + 1;
   if (isWrite &&
       (!address.under.exact || !conditions.empty() || !isDense(sum) ||
        !(rest == Sum(0)) || (*length.greatest + 1) % row != 0))

@@ -141,26 +141,6 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
 
 } // namespace
 
-/// In a loop whose warps Triton specializes, the marker would stand in several
-/// of them, and each would wait, or take a tile for itself.
-static LogicalResult verifyNoSpecialization(KernelOp kernel,
-                                            Operation *function) {
-  WalkResult result = function->walk([&](scf::ForOp loop) {
-    auto attr = loop->getDiscardableAttr("tt.warp_specialize");
-    auto flag = dyn_cast_or_null<BoolAttr>(attr);
-    if (!attr || (flag && !flag.getValue()))
-      return WalkResult::advance();
-    InFlightDiagnostic diag =
-        kernel.emitOpError()
-        << "expects loops without warp_specialize=True: Triton would hand the "
-           "tile marker to several partitions of warps, which cannot wait each "
-           "for themselves; leave it out of this tl.range";
-    diag.attachNote(loop.getLoc()) << "the loop";
-    return WalkResult::interrupt();
-  });
-  return success(!result.wasInterrupted());
-}
-
 LogicalResult syncopate::verifyTileLoop(KernelOp kernel, Operation *function) {
   SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
   if (markers.empty())
@@ -170,7 +150,36 @@ LogicalResult syncopate::verifyTileLoop(KernelOp kernel, Operation *function) {
     if (failed(verifyMarkerShape(kernel, marker)) ||
         failed(verifyPosition(kernel, values, marker)))
       return failure();
-  return verifyNoSpecialization(kernel, function);
+  return success();
+}
+
+LogicalResult syncopate::verifyNotSpecialized(KernelOp kernel,
+                                              Operation *function,
+                                              Operation *compiled) {
+  Operation *specialized = nullptr;
+  compiled->walk([&](Operation *op) {
+    if (op->getName().getStringRef() == "ttg.warp_specialize")
+      specialized = op;
+  });
+  if (!specialized)
+    return success();
+  InFlightDiagnostic diag =
+      kernel.emitOpError()
+      << "expects a kernel whose warps all walk the tiles, but Triton has "
+         "specialized them: the tile marker stands in several partitions, of "
+         "which each would wait; leave warp_specialize=True out of tl.range";
+  bool told = false;
+  function->walk([&](scf::ForOp loop) {
+    auto flag = dyn_cast_or_null<BoolAttr>(
+        loop->getDiscardableAttr("tt.warp_specialize"));
+    if (loop->hasAttr("tt.warp_specialize") && (!flag || flag.getValue())) {
+      diag.attachNote(loop.getLoc()) << "the loop";
+      told = true;
+    }
+  });
+  if (!told)
+    diag.attachNote(specialized->getLoc()) << "the partitions";
+  return diag;
 }
 
 LogicalResult syncopate::verifyCoordinatesUsed(KernelOp kernel,

@@ -35,10 +35,15 @@ bool isProgramQuery(mlir::Value value, llvm::StringRef name);
 
 /// Emits an error unless `function`, a kernel before TritonGPU's passes, walks
 /// the positions 0 to the number of tiles, position p by CTA p modulo `ctas`,
-/// and marks each, as the schedule assumes. A loop that Triton would specialize
-/// warps in is refused.
+/// and marks each, as the schedule assumes.
 mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
                                    mlir::Operation *function);
+
+/// Emits an error if Triton has given the warps of `compiled`, which is
+/// `function` after TritonGPU's passes, different work.
+mlir::LogicalResult verifyNotSpecialized(chunk::KernelOp kernel,
+                                         mlir::Operation *function,
+                                         mlir::Operation *compiled);
 
 /// Emits an error unless `function` uses every coordinate that its markers
 /// return. One that goes by coordinates of its own computes another tile than

@@ -38,6 +38,19 @@ class AsyncRole(SharedRole):
 
     # TMA.
 
+    def make_descriptor(
+        self,
+        address: int,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        kind: Element,
+        nan: bool,
+    ) -> Descriptor:
+        """A descriptor that the kernel makes: sizes in elements and strides in bytes, innermost first."""
+        region, offset = self.memory.find(address, kind.nbytes)
+        steps = [*(stride // kind.nbytes for stride in reversed(strides)), 1]
+        return Descriptor(region, offset, sizes[::-1], steps, kind, nan=nan)
+
     def tma_load(
         self,
         source: Descriptor,
