@@ -40,9 +40,11 @@ LogicalResult AccessRegions::add(Operation *op, bool write) {
     if (failed(collectByDescriptor(op)))
       return failure();
   } else {
-    return fail(write && name != "tt.descriptor_scatter"
-                    ? name + " adds to what is there, so it depends on what "
-                             "other tiles and calls have left"
+    bool adds = name == "tt.atomic_rmw" || name == "tt.descriptor_reduce";
+    return fail(adds && write
+                    ? name + " adds to what other tiles, or calls, have left "
+                             "there: a region is ready when all tiles that "
+                             "have it in their footprints are"
                     : name + " goes by indices that are not followed");
   }
   addSurroundings(op);

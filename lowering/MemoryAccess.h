@@ -19,7 +19,8 @@ struct MemoryAccess {
   enum Kind {
     Read,
     Write,
-    /// Reads and writes in one, as atomics do.
+    /// Reads and writes in one, as atomics do. If nobody takes what was there,
+    /// it only adds to it.
     Update,
     /// Hands the pointer on to where its accesses are not seen any more.
     Escape
@@ -28,7 +29,9 @@ struct MemoryAccess {
   mlir::Operation *op;
   Kind kind;
 
-  bool reads() const { return kind == Read || kind == Update; }
+  bool reads() const {
+    return kind == Read || (kind == Update && !op->use_empty());
+  }
   bool writes() const { return kind == Write || kind == Update; }
 };
 
