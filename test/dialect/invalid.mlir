@@ -557,3 +557,11 @@ chunk.plan @p mesh [2] {
     %c = arith.constant 0 : i32
   }
 }
+
+// -----
+
+// kernel_c5
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects the value of integer argument "M" to be one of 64 bits, but got 8 : i32}}
+  chunk.kernel @k tiles [1] ctas 1 args() attributes {integers = {M = 8 : i32}} {}
+}
