@@ -102,12 +102,17 @@ LogicalResult AccessRegions::collectByDescriptor(Operation *op) {
       return success(); // another argument
     return fail("which descriptor it takes is not understood", descriptor);
   }
+  if (isWrite ? op->getNumOperands() < 2 : op->getNumResults() != 1)
+    return fail("it has no data");
   Value data = isWrite ? op->getOperand(1) : op->getResult(0);
   ValueRange indices = op->getOperands().drop_front(isWrite ? 2 : 1);
   auto block = dyn_cast<RankedTensorType>(data.getType());
   if (!block || !block.hasStaticShape())
     return fail("its block has a dynamic dimension");
+  // The base, and a size and a stride of each dimension.
   size_t rank = isMade ? (made->getNumOperands() - 1) / 2 : type.getRank();
+  if (isMade && made->getNumOperands() != 1 + 2 * rank)
+    return fail("its descriptor has another number of sizes than of strides");
   if (indices.size() != rank || block.getRank() != static_cast<int64_t>(rank))
     return fail("it has " + Twine(indices.size()) +
                 " dimensions, but the buffer has " + Twine(rank));
@@ -313,11 +318,10 @@ LogicalResult AccessRegions::addRows(const Address &address) {
   for (const Sum::Term &term : rest.getTerms())
     unit = std::gcd(unit, term.factor);
   if (!(rest == Sum(0)))
-    offsets[0] =
-        offsets[0] +
-        Sum(Variable{Variable::Coordinate, 0,
-                     rest.toExpr(kernel.getContext()).floorDiv(row),
-                     *begin.greatest / row, false});
+    offsets[0] = offsets[0] +
+                 Sum(Variable{Variable::Coordinate, 0,
+                              rest.toExpr(kernel.getContext()).floorDiv(row),
+                              *begin.greatest / row, false});
   sizes[0] = (row - unit + *length.greatest) / row + 1;
   if (isWrite &&
       (!address.under.exact || !conditions.empty() || !isDense(sum) ||
@@ -354,6 +358,9 @@ LogicalResult AccessRegions::addBox(const Address &address) {
   SmallVector<int64_t> sizes;
   llvm::DenseSet<unsigned> bounding;
   for (auto [dim, index] : llvm::enumerate(address.dims)) {
+    if (!index.isValid())
+      return fail("the offset of dimension " + Twine(dim) +
+                  " does not fit into 64 bits");
     std::optional<int64_t> last = getLast(type, dim);
     std::optional<Sum> least = index.leastInTile();
     std::optional<Sum> greatest = index.greatestInTile();

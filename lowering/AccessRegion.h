@@ -32,8 +32,10 @@ public:
                 mlir::Value argument, chunk::BufferType type)
       : kernel(kernel), values(values), argument(argument), type(type) {
     strides.assign(type.getRank(), 1);
+    // Behind a dynamic dimension, strides are not known, and not used.
     for (size_t dim = type.getRank() - 1; dim-- > 0;)
-      strides[dim] = strides[dim + 1] * type.getShape()[dim + 1];
+      if (!mlir::ShapedType::isDynamic(type.getShape()[dim + 1]))
+        strides[dim] = strides[dim + 1] * type.getShape()[dim + 1];
   }
 
   /// Looks at an operation that loads or stores by the argument, or by what was

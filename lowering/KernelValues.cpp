@@ -57,11 +57,64 @@ static bool isName(Operation *op, StringRef name) {
   return op->getName().getStringRef() == name;
 }
 
-static std::optional<unsigned> getAxis(Operation *op) {
-  auto axis = dyn_cast_or_null<IntegerAttr>(getTritonAttribute(op, "axis"));
-  if (!axis)
+/// Where the axes of an operation's operand are in its result, if it does no
+/// more than to put them elsewhere.
+static std::optional<SmallVector<unsigned>> getMovedAxes(Operation *op) {
+  auto from = op->getNumOperands() == 1
+                  ? dyn_cast<RankedTensorType>(op->getOperand(0).getType())
+                  : RankedTensorType();
+  auto to = op->getNumResults() == 1
+                ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
+                : RankedTensorType();
+  if (!from || !to)
     return std::nullopt;
-  return axis.getValue().getZExtValue();
+  SmallVector<unsigned> moved(from.getRank(), 0);
+  if (isName(op, "tt.trans")) {
+    auto order =
+        dyn_cast_or_null<DenseI32ArrayAttr>(getTritonAttribute(op, "order"));
+    if (!order || order.size() != from.getRank())
+      return std::nullopt;
+    for (auto [axis, source] : llvm::enumerate(order.asArrayRef())) {
+      if (source < 0 || source >= from.getRank())
+        return std::nullopt;
+      moved[source] = axis;
+    }
+    return moved;
+  }
+  auto axis = dyn_cast_or_null<IntegerAttr>(getTritonAttribute(op, "axis"));
+  if (isName(op, "tt.expand_dims") && axis) {
+    for (auto [source, target] : llvm::enumerate(moved))
+      target = source + (static_cast<int64_t>(source) >= axis.getInt());
+    return moved;
+  }
+  // Axes of one element may come and go. Others keep their order, unless the
+  // operation may change that.
+  if (!isName(op, "tt.reshape") || getTritonAttribute(op, "allow_reorder"))
+    return std::nullopt;
+  int64_t next = 0;
+  for (auto [source, target] : llvm::enumerate(moved)) {
+    if (from.getDimSize(source) == 1)
+      continue;
+    while (next < to.getRank() && to.getDimSize(next) == 1)
+      ++next;
+    if (next == to.getRank() || to.getDimSize(next) != from.getDimSize(source))
+      return std::nullopt;
+    target = next++;
+  }
+  return moved;
+}
+
+static Sum moveLanes(const Sum &sum, ArrayRef<unsigned> moved) {
+  return sum.mapLanes(
+      [&](unsigned lane) { return lane < moved.size() ? moved[lane] : lane; });
+}
+
+static void moveLanes(Offset &offset, ArrayRef<unsigned> moved) {
+  for (Case &item : offset.cases) {
+    item.sum = moveLanes(item.sum, moved);
+    for (Sum &condition : item.conditions)
+      condition = moveLanes(condition, moved);
+  }
 }
 
 std::optional<int64_t> Offset::getConstant() const {
@@ -250,18 +303,6 @@ Offset KernelValues::evaluateLoopResult(Value result, unsigned depth) {
   return offset;
 }
 
-Offset KernelValues::mapLanes(Operation *op,
-                              function_ref<unsigned(unsigned)> axisOf,
-                              unsigned depth) {
-  Offset offset = getOffset(op->getOperand(0), depth + 1);
-  for (Case &item : offset.cases) {
-    item.sum = item.sum.mapLanes(axisOf);
-    for (Sum &condition : item.conditions)
-      condition = condition.mapLanes(axisOf);
-  }
-  return offset;
-}
-
 Offset KernelValues::evaluate(Value value, unsigned depth) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant))) {
@@ -288,27 +329,10 @@ Offset KernelValues::evaluate(Value value, unsigned depth) {
     return getOffset(op->getOperand(0), depth + 1);
   if (isa<arith::ExtSIOp, arith::IndexCastOp>(op))
     return getFitting(op->getOperand(0), depth + 1);
-  if (isName(op, "tt.expand_dims")) {
-    std::optional<unsigned> axis = getAxis(op);
-    if (!axis)
-      return unknown(value, kNotAffine);
-    return mapLanes(
-        op, [&](unsigned lane) { return lane >= *axis ? lane + 1 : lane; },
-        depth);
-  }
-  if (isName(op, "tt.trans")) {
-    auto order =
-        dyn_cast_or_null<DenseI32ArrayAttr>(getTritonAttribute(op, "order"));
-    if (!order)
-      return unknown(value, kNotAffine);
-    return mapLanes(
-        op,
-        [&](unsigned lane) -> unsigned {
-          return std::distance(
-              order.asArrayRef().begin(),
-              llvm::find(order.asArrayRef(), static_cast<int32_t>(lane)));
-        },
-        depth);
+  if (auto moved = getMovedAxes(op)) {
+    Offset offset = getOffset(op->getOperand(0), depth + 1);
+    moveLanes(offset, *moved);
+    return offset;
   }
   if (isName(op, "tt.make_range")) {
     auto start = dyn_cast_or_null<IntegerAttr>(getTritonAttribute(op, "start"));
@@ -519,14 +543,10 @@ Mask KernelValues::getMask(Value value, bool negated, unsigned depth) {
     return mask;
   if (isName(op, "tt.splat") || isName(op, "tt.broadcast"))
     return getMask(op->getOperand(0), negated, depth + 1);
-  if (isName(op, "tt.expand_dims")) {
-    std::optional<unsigned> axis = getAxis(op);
-    if (!axis)
-      return mask;
+  if (auto moved = getMovedAxes(op)) {
     mask = getMask(op->getOperand(0), negated, depth + 1);
     for (Sum &condition : mask.conditions)
-      condition = condition.mapLanes(
-          [&](unsigned lane) { return lane >= *axis ? lane + 1 : lane; });
+      condition = moveLanes(condition, *moved);
     return mask;
   }
   // Both must hold: of "and", or of "or" when it does not.
@@ -607,32 +627,25 @@ PointerValue KernelValues::getPointer(Value value, unsigned depth) {
     if (!loop || argument == loop.getInductionVar())
       return {{}, unknown(value, kNotAffine)};
     unsigned index = argument.getArgNumber() - loop.getNumInductionVars();
+    // A loop that does not just move a pointer along may exchange it for that
+    // of another argument.
+    SmallVector<std::pair<Value, bool>> added;
+    if (!collectAdded(loop.getYieldedValues()[index], argument, added))
+      return {{}, unknown(value, kNotAffine)};
     PointerValue init = getPointer(loop.getInitArgs()[index], depth + 1);
-    // The loop over tiles may carry what it does not change.
-    if (!getInnerLoop(argument)) {
-      if (loop.getYieldedValues()[index] != argument)
-        init.offset = unknown(value, kPosition);
-      return init;
-    }
-    init.offset = carry(loop, index, Sum(getCounter(loop)), init.offset, depth);
+    if (getInnerLoop(argument))
+      init.offset =
+          carry(loop, index, Sum(getCounter(loop)), init.offset, depth);
+    else if (!added.empty())
+      init.offset = unknown(value, kPosition);
     return init;
   }
   Operation *op = value.getDefiningOp();
   if (isName(op, "tt.splat") || isName(op, "tt.broadcast"))
     return getPointer(op->getOperand(0), depth + 1);
-  if (isName(op, "tt.expand_dims")) {
+  if (auto moved = getMovedAxes(op)) {
     PointerValue pointer = getPointer(op->getOperand(0), depth + 1);
-    std::optional<unsigned> axis = getAxis(op);
-    if (!axis)
-      return {pointer.base, unknown(value, kNotAffine)};
-    for (Case &item : pointer.offset.cases) {
-      auto axisOf = [&](unsigned lane) {
-        return lane >= *axis ? lane + 1 : lane;
-      };
-      item.sum = item.sum.mapLanes(axisOf);
-      for (Sum &condition : item.conditions)
-        condition = condition.mapLanes(axisOf);
-    }
+    moveLanes(pointer.offset, *moved);
     return pointer;
   }
   if (!isName(op, "tt.addptr"))

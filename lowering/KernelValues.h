@@ -73,9 +73,6 @@ private:
   Offset remainder(mlir::Operation *op, const Sum &lhs, const Sum &rhs);
   Offset choose(mlir::Value result, mlir::Value condition, mlir::Value yes,
                 mlir::Value no, unsigned depth);
-  Offset mapLanes(mlir::Operation *op,
-                  llvm::function_ref<unsigned(unsigned)> axisOf,
-                  unsigned depth);
   /// What a value that the loop carries is after `before` turns, given that
   /// each turn adds the same to it.
   Offset carry(mlir::scf::ForOp loop, unsigned index, const Sum &before,

@@ -264,3 +264,30 @@ module @ttgir {
     "tt.return"() : () -> ()
   }) : () -> ()
 }
+
+// -----
+// A loop may exchange the pointers of two arguments: neither says which it is.
+chunk.plan @exchanged mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<20xbf16>
+  %b = chunk.buffer "b" : !chunk.buffer<20xbf16>
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: its address is not affine in the tile coordinates}}
+  chunk.kernel @k tiles [3] ctas 3 args(%a as "a", %b as "b") : !chunk.buffer<20xbf16>, !chunk.buffer<20xbf16> {}
+}
+module @ttir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.ptr<bf16>, !tt.ptr<bf16>) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.ptr<bf16> loc("a"), %b: !tt.ptr<bf16> loc("b")):
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c4 = arith.constant 4 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    %m, %i = "tt.elementwise_inline_asm"(%pid, %pid, %pid) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    // expected-note @+1 {{what is not understood}}
+    %end:2 = scf.for %turn = %c0 to %c4 step %c1 iter_args(%p = %a, %q = %b) -> (!tt.ptr<bf16>, !tt.ptr<bf16>) : i32 {
+      %at = "tt.addptr"(%p, %m) : (!tt.ptr<bf16>, i32) -> !tt.ptr<bf16>
+      // expected-note @+1 {{the access by tt.load}}
+      %value = "tt.load"(%at) <{operandSegmentSizes = array<i32: 1, 0, 0>}> : (!tt.ptr<bf16>) -> bf16
+      scf.yield %q, %p : !tt.ptr<bf16>, !tt.ptr<bf16>
+    }
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}

@@ -107,8 +107,10 @@ def hides_a_pointer(x, y, M, W: tl.constexpr, BLOCK: tl.constexpr):
     m, _ = sy.tile(t, t)
     rows = m * BLOCK + tl.arange(0, BLOCK)
     where = rows[:, None] * W + tl.arange(0, W)[None, :]
-    there = x.to(tl.int64).to(tl.pointer_type(tl.float32), bitcast=False)
-    tl.store(y + where, tl.load(there + where, rows[:, None] < M), rows[:, None] < M)
+    address = x.to(tl.int64) + m * (BLOCK * W * 4)
+    there = address.to(tl.pointer_type(tl.float32), bitcast=False)
+    inside = tl.arange(0, BLOCK)[:, None] * W + tl.arange(0, W)[None, :]
+    tl.store(y + where, tl.load(there + inside, rows[:, None] < M), rows[:, None] < M)
 
 
 @triton.jit

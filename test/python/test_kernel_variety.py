@@ -77,7 +77,8 @@ class Gemm:
         a = rng.standard_normal(a_shape).astype(np.float16)
         b_shape = (self.n, self.k) if self.by_rows else (self.k, self.n)
         b = [rng.standard_normal(b_shape).astype(np.float16) for _ in range(world)]
-        inputs = {"a": np.split(a, world), "b": b}
+        shard = cdiv(len(a), world)
+        inputs = {"a": np.split(a, range(shard, len(a), shard)), "b": b}
         result = program.simulate(inputs, seed=int(rng.integers(1000)))
         assert result.verdict.ok, result.verdict
         whole = a.T if self.transposed else a
@@ -100,9 +101,7 @@ def leaky_relu(x: Any) -> Any:
 def test_tutorial_matmul_waits_for_its_rows_and_those_it_wraps_around_to(target, strategy):
     gemm = Gemm(100, 50, 40)
     values = {"ACTIVATION": True}
-    program = gemm.compile(
-        kernels.tutorial_matmul, values=values, target=target, strategy=strategy
-    )
+    program = gemm.compile(kernels.tutorial_matmul, values=values, target=target, strategy=strategy)
     assert footprints(program) == [
         "read a_ptr (d0, d1) -> (d0 * 32, 0) [32, 40]",
         "read a_ptr (d0, d1) -> (d0 * 32 - 100, 0) [32, 40]",
@@ -172,6 +171,20 @@ def test_a_coordinate_of_k_splits_what_a_tile_reads():
     program = gemm.compile(kernels.split_k_matmul, ctas=3, parts=3, values={"K_PER_TILE": 32})
     assert footprints(program) == ["read a_ptr (d0, d1, d2) -> (d0 * 32, d2 * 32) [32, 32]"]
     gemm.check(program)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ctas"), [(kernels.tutorial_matmul, 0), (kernels.persistent_matmul, 3)]
+)
+def test_sizes_that_nothing_divides(kernel, ctas):
+    rng = np.random.default_rng()
+    for _ in range(2):
+        m, n, k = (int(size) for size in rng.integers((20, 10, 5), (110, 70, 60)))
+        gemm = Gemm(m, n, k)
+        try:
+            gemm.check(gemm.compile(kernel, world=int(rng.integers(2, 4)), ctas=ctas))
+        except Exception as error:
+            raise AssertionError(f"sizes {m}, {n}, {k}") from error
 
 
 def attention(length: int, width: int, scale: float) -> Any:

@@ -165,7 +165,9 @@ def test_a_pointer_made_an_integer_is_refused_whatever_is_annotated():
 def test_a_loop_over_tiles_that_ends_elsewhere_is_refused():
     with pytest.raises(syncopate.PlanError, match="end at 7, the number of tiles, but its end is"):
         build(kernels.ends_where_memory_says, output=True)
-    with pytest.raises(syncopate.PlanError, match="end at 8, the number of tiles, but it ends at 7"):
+    with pytest.raises(
+        syncopate.PlanError, match="end at 8, the number of tiles, but it ends at 7"
+    ):
         build(kernels.walks_twice, output=True, tiles=8)
 
 

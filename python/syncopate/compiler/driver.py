@@ -56,7 +56,7 @@ def compile(
             many as the target has streaming multiprocessors if it is left out.
         strategy: The choices that the plan leaves open.
         target: What to compile for.
-        footprints: Which region of an argument a tile reads, for arguments for which it cannot be inferred.
+        footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
 
