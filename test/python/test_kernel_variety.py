@@ -54,9 +54,21 @@ class Gemm:
                 Tensor("b", (self.n, self.k) if self.by_rows else (self.k, self.n), "f16")
             ),
             "c_ptr": Pointer(Tensor("c", (max(parts, 1) * self.m, self.n), "f32", output=True)),
-            **{"M": self.m, "N": self.n, "K": self.k, "BM": BM, "BN": BN, "BK": BK, "GROUP": 2},
-            **{"stride_am": self.k, "stride_ak": 1, "stride_bk": self.n, "stride_bn": 1},
-            **{"stride_cm": self.n, "stride_cn": 1, "CTAS": ctas, "ACTIVATION": False},
+            "M": self.m,
+            "N": self.n,
+            "K": self.k,
+            "BM": BM,
+            "BN": BN,
+            "BK": BK,
+            "GROUP": 2,
+            "stride_am": self.k,
+            "stride_ak": 1,
+            "stride_bk": self.n,
+            "stride_bn": 1,
+            "stride_cm": self.n,
+            "stride_cn": 1,
+            "CTAS": ctas,
+            "ACTIVATION": False,
             **kw.pop("values", {}),
         }
         return syncopate.compile(
@@ -148,16 +160,16 @@ def test_block_pointers():
     gemm.check(program)
 
 
-@pytest.mark.parametrize("subtiles", [1, 2])
+@pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize(
     ("target", "strategy"), [("sm_89", ENGINE), ("sm_90", Strategy()), ("sm_100", Strategy())]
 )
-def test_descriptors_made_in_the_kernel(target, strategy, subtiles):
+def test_descriptors_made_in_the_kernel(target, strategy, pieces):
     gemm = Gemm(100, 64, 48, by_rows=True)
     program = gemm.compile(
         kernels.made_descriptor_matmul,
         ctas=3,
-        values={"SUBTILES": subtiles},
+        values={"PIECES": pieces},
         target=target,
         strategy=strategy,
     )

@@ -61,10 +61,24 @@ def gemm(kernel: Any, m: int, n: int, k: int, **values: Any) -> Any:
     plan.all_gather(a)
     tiles = (cdiv(m, 32), cdiv(n, 32))
     known = {
-        **{"a_ptr": Pointer(a), "b_ptr": Pointer(Tensor("b", (k * n,), "f16"))},
-        **{"c_ptr": Pointer(c), "M": m, "N": n, "K": k, "BM": 32, "BN": 32, "BK": 16},
-        **{"GROUP": 2, "stride_am": k, "stride_ak": 1, "stride_bk": n, "stride_bn": 1},
-        **{"stride_cm": n, "stride_cn": 1, "ACTIVATION": False, **values},
+        "a_ptr": Pointer(a),
+        "b_ptr": Pointer(Tensor("b", (k * n,), "f16")),
+        "c_ptr": Pointer(c),
+        "M": m,
+        "N": n,
+        "K": k,
+        "BM": 32,
+        "BN": 32,
+        "BK": 16,
+        "GROUP": 2,
+        "stride_am": k,
+        "stride_ak": 1,
+        "stride_bk": n,
+        "stride_bn": 1,
+        "stride_cm": n,
+        "stride_cn": 1,
+        "ACTIVATION": False,
+        **values,
     }
     return syncopate.compile(
         kernel,
@@ -97,7 +111,7 @@ def test_a_block_pointer_stores_a_box():
 
 
 def test_a_tile_stored_in_two_halves_is_their_union():
-    program = gemm(made_descriptor_matmul, 100, 64, 48, CTAS=3, SUBTILES=2)
+    program = gemm(made_descriptor_matmul, 100, 64, 48, CTAS=3, PIECES=2)
     assert writes(program) == [
         "write c_ptr (d0, d1) -> (d0 * 32, d1 * 32) [32, 16]",
         "write c_ptr (d0, d1) -> (d0 * 32, d1 * 32 + 16) [32, 16]",

@@ -53,7 +53,7 @@ def tutorial_matmul(
     a_ptrs = a_ptr + (offs_am[:, None] * stride_am + offs_k[None, :] * stride_ak)
     b_ptrs = b_ptr + (offs_k[:, None] * stride_bk + offs_bn[None, :] * stride_bn)
     total = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         a = tl.load(a_ptrs, mask=offs_k[None, :] < K - k * BK, other=0.0)
         b = tl.load(b_ptrs, mask=offs_k[:, None] < K - k * BK, other=0.0)
         total = tl.dot(a, b, total)
@@ -165,12 +165,12 @@ def made_descriptor_matmul(
     BK: tl.constexpr,
     GROUP: tl.constexpr,
     CTAS: tl.constexpr,
-    SUBTILES: tl.constexpr,
+    PIECES: tl.constexpr,
 ):
     """Descriptors made in the kernel, and an epilogue in two halves."""
     a_desc = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [BM, BK])
     b_desc = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [BN, BK])
-    c_desc = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN // SUBTILES])
+    c_desc = tl.make_tensor_descriptor(c_ptr, [M, N], [N, 1], [BM, BN // PIECES])
     tiles = tl.cdiv(M, BM) * tl.cdiv(N, BN)
     for t in tl.range(tl.program_id(0), tiles, CTAS):
         m, n = swizzle(t, M, N, BM, BN, GROUP)
@@ -180,7 +180,7 @@ def made_descriptor_matmul(
             a = a_desc.load([m * BM, k * BK])
             b = b_desc.load([n * BN, k * BK])
             total = tl.dot(a, b.T, total)
-        if SUBTILES == 1:
+        if PIECES == 1:
             c_desc.store([m * BM, n * BN], total.to(c_ptr.dtype.element_ty))
         else:
             halves = tl.permute(tl.reshape(total, (BM, 2, BN // 2)), (0, 2, 1))

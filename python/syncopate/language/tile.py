@@ -31,8 +31,8 @@ def tile(t, m, n=None, k=None):
         k: Third tile coordinate, for kernels that have one.
 
     Returns:
-        The coordinates, i32, followed by ``i``, how many tiles this program has taken before: ``(m, i)``, ``(m, n, i)`` or
-        ``(m, n, k, i)``. The kernel must use the returned coordinates for all its addresses.
+        The coordinates, i32, followed by ``i``, how many tiles this program has taken before: ``(m, i)``,
+        ``(m, n, i)`` or ``(m, n, k, i)``. The kernel must use the returned coordinates for all its addresses.
     """
     # The registers of the assembly hold 32 bits.
     i = tl.cast((t - tl.program_id(0)) // tl.num_programs(0), tl.int32)

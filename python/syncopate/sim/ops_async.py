@@ -107,10 +107,8 @@ def _make_descriptor(t: Translator, op: Any) -> None:
     kind = t.constant(t.pointee(base[0]))
     # Innermost first, and strides in bytes, without the innermost.
     shape, steps = (f"({', '.join(t.uses(part))},)" for part in (sizes, strides))
-    nan = bool(attribute(op, "fill_mode"))
-    t.write(
-        f"{t.use(place[0])}[0] = a.make_descriptor({t.use(base[0])}, {shape}, {steps if strides else '()'}, {kind}, {nan})"
-    )
+    given = (t.use(base[0]), shape, steps if strides else "()", kind, attribute(op, "fill_mode"))
+    t.write(f"{t.use(place[0])}[0] = a.make_descriptor({', '.join(map(str, given))})")
 
 
 @emits("ttng.tensormap_fenceproxy_acquire")
