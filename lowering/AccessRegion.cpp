@@ -19,10 +19,6 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
-static bool isName(Operation *op, StringRef name) {
-  return op && op->getName().getStringRef() == name;
-}
-
 LogicalResult AccessRegions::fail(const Twine &why, Value value) {
   reason = why.str();
   culprit = value;
@@ -95,10 +91,10 @@ static Value getDescriptorSource(Value descriptor) {
 LogicalResult AccessRegions::collectByDescriptor(Operation *op) {
   Value descriptor = getDescriptorSource(op->getOperand(0));
   Operation *made = descriptor.getDefiningOp();
-  bool isMade = isName(made, "tt.make_tensor_descriptor");
+  bool isMade = isNamed(made, "tt.make_tensor_descriptor");
   if (!isMade && descriptor != argument) {
     auto other = dyn_cast<BlockArgument>(descriptor);
-    if (other && isName(other.getOwner()->getParentOp(), "tt.func"))
+    if (other && isNamed(other.getOwner()->getParentOp(), "tt.func"))
       return success(); // another argument
     return fail("which descriptor it takes is not understood", descriptor);
   }
@@ -180,7 +176,7 @@ void AccessRegions::addSurroundings(Operation *op) {
   for (Address &address : addresses) {
     bool runs = true;
     for (Operation *inner = op, *parent = op->getParentOp();
-         !isName(parent, "tt.func");
+         !isNamed(parent, "tt.func");
          inner = parent, parent = parent->getParentOp()) {
       if (auto branch = dyn_cast<scf::IfOp>(parent)) {
         bool negated = inner->getParentRegion() == &branch.getElseRegion();

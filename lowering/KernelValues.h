@@ -16,18 +16,6 @@
 
 namespace syncopate {
 
-/// What is known of an integer, or a tensor of them: what it is in each case,
-/// or, without cases, what was not understood.
-struct Offset {
-  std::vector<Case> cases;
-  mlir::Value culprit;
-  /// Why, to be read behind "since it ".
-  llvm::StringRef reason;
-
-  bool isKnown() const { return !cases.empty(); }
-  std::optional<int64_t> getConstant() const;
-};
-
 /// A pointer, or a tensor of them: an argument, and how many elements behind
 /// its first. `offset` is unknown if the argument is.
 struct PointerValue {
@@ -77,6 +65,9 @@ private:
   /// each turn adds the same to it.
   Offset carry(mlir::scf::ForOp loop, unsigned index, const Sum &before,
                const Offset &init, unsigned depth);
+  /// Something that is not affine, but differs inside the tile, so that what a
+  /// tile accesses by it has no bound of its own. What only the tile decides is
+  /// unknown instead, as a bound would cost overlap.
   Offset hide(mlir::Value value, llvm::ArrayRef<const Sum *> sums,
               llvm::StringRef reason);
 
@@ -85,6 +76,30 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> loops;
   llvm::DenseMap<mlir::Value, unsigned> hidden;
 };
+
+//===----------------------------------------------------------------------===//
+// What the parts of the interpreter share
+//===----------------------------------------------------------------------===//
+
+/// How deep expressions are followed, and into how many cases.
+inline constexpr unsigned kMaxDepth = 256;
+inline constexpr size_t kMaxCases = 8;
+
+/// Where the axes of an operation's operand are in its result, if it does no
+/// more than to put them elsewhere.
+std::optional<llvm::SmallVector<unsigned>> getMovedAxes(mlir::Operation *op);
+
+/// The same sum, or offset, behind an operation that moves axes.
+Sum moveLanes(const Sum &sum, llvm::ArrayRef<unsigned> moved);
+void moveLanes(Offset &offset, llvm::ArrayRef<unsigned> moved);
+
+/// Follows what the loop yields back to what it carries, over additions, and
+/// returns what was added.
+bool collectAdded(mlir::Value yielded, mlir::Value carried,
+                  llvm::SmallVectorImpl<std::pair<mlir::Value, bool>> &added);
+
+/// The loop that carries `value` over its turns, if it stands inside a tile.
+mlir::scf::ForOp getInnerLoop(mlir::BlockArgument argument);
 
 } // namespace syncopate
 

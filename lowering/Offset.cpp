@@ -171,3 +171,10 @@ bool Case::require(ArrayRef<Sum> others) {
   return llvm::all_of(others,
                       [&](const Sum &condition) { return require(condition); });
 }
+
+std::optional<int64_t> Offset::getConstant() const {
+  if (cases.size() != 1 || !cases.front().sum.isConstant() ||
+      !cases.front().conditions.empty())
+    return std::nullopt;
+  return cases.front().sum.getConstant();
+}

@@ -16,6 +16,7 @@
 #define SYNCOPATE_LOWERING_OFFSET_H
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Value.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -89,6 +90,10 @@ public:
   /// True if nothing but tile coordinates varies.
   bool isOfTile() const;
   Bounds getBounds() const;
+  bool isAtLeastZero() const {
+    Bounds bounds = getBounds();
+    return bounds.least && *bounds.least >= 0;
+  }
   /// The part that only the tile decides: with it, the least or the greatest
   /// value within the tile, if it is bounded.
   std::optional<Sum> leastInTile() const { return boundInTile(false); }
@@ -124,6 +129,35 @@ struct Case {
   /// kept.
   bool require(const Sum &condition);
   bool require(llvm::ArrayRef<Sum> conditions);
+};
+
+/// Why an offset is not known.
+inline constexpr llvm::StringLiteral kNotAffine =
+    "is not affine in the tile coordinates";
+inline constexpr llvm::StringLiteral kPosition =
+    "comes from the position in the order, not from the coordinates that the "
+    "tile marker returns";
+inline constexpr llvm::StringLiteral kNoValue =
+    "is not known before the kernel runs";
+inline constexpr llvm::StringLiteral kWraps = "may not fit into its type";
+
+/// What is known of an integer, or a tensor of them: what it is in each case,
+/// or, without cases, what was not understood.
+struct Offset {
+  std::vector<Case> cases;
+  mlir::Value culprit;
+  /// Why, to be read behind "since it ".
+  llvm::StringRef reason;
+
+  static Offset exactly(Sum sum) {
+    return {{Case{std::move(sum), {}, true}}, {}, {}};
+  }
+  static Offset unknown(mlir::Value culprit, llvm::StringRef reason) {
+    return {{}, culprit, reason};
+  }
+
+  bool isKnown() const { return !cases.empty(); }
+  std::optional<int64_t> getConstant() const;
 };
 
 } // namespace syncopate
