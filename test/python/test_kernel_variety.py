@@ -15,7 +15,7 @@ import triton
 import variety_kernels as kernels
 
 import syncopate
-from syncopate import Pointer, Strategy, Tensor
+from syncopate import Descriptor, Pointer, Strategy, Tensor
 
 ENGINE = Strategy(algorithm="direct_pull", realization="copy_engine")
 HAS_BLOCK_POINTERS = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
@@ -270,3 +270,40 @@ def test_flattened_buffers_are_read_by_whole_rows():
     assert result.verdict.ok, result.verdict
     for y in result.outputs[0]["y"]:
         np.testing.assert_array_equal(y, 2 * values)
+
+
+def specialized(target: str) -> Any:
+    m, n, k = 512, 256, 128
+    plan = syncopate.Plan("gemm", [2])
+    a = plan.buffer("a", (m, k), "f16", shard_axis=0)
+    plan.all_gather(a)
+    return syncopate.compile(
+        kernels.specialized_matmul,
+        plan,
+        bind={
+            "a_desc": Descriptor(a, (128, 64)),
+            "b_desc": Descriptor(Tensor("b", (n, k), "f16"), (128, 64)),
+            "c_desc": Descriptor(Tensor("c", (m, n), "f32", output=True), (128, 128)),
+            **dict(zip("MNK", (m, n, k), strict=True)),
+            "BM": 128,
+            "BN": 128,
+            "BK": 64,
+            "CTAS": 3,
+        },
+        tiles=(4, 2),
+        ctas=3,
+        target=target,
+        options={"num_warps": 8, "num_stages": 2},
+    )
+
+
+def test_specialized_warps_are_refused_where_triton_specializes_them():
+    with pytest.raises(syncopate.PlanError) as caught:
+        specialized("sm_100")
+    assert caught.match("leave warp_specialize=True out of")
+    assert caught.match(r"variety_kernels\.py:\d+: the loop")
+
+
+def test_warps_that_triton_does_not_specialize_all_walk_the_tiles():
+    program = specialized("sm_90")
+    Gemm(512, 256, 128, by_rows=True).check(program)

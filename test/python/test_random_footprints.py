@@ -197,7 +197,7 @@ def covered(access: Access, boxes: list[tuple[list[str], list[int]]], m: int, n:
 def test_random_addresses_lie_in_their_footprints(op):
     rng = np.random.default_rng()
     understood = plain = 0
-    for _ in range(150):
+    for _ in range(300):
         access = Access.draw(rng)
         try:
             boxes = infer(access.kernel(op))
@@ -213,5 +213,5 @@ def test_random_addresses_lie_in_their_footprints(op):
             if op == "write" or access.is_plain:
                 assert len(want) == len(got), (access, m, n, boxes)
     # Nearly all loads are understood.
-    assert understood > 130 or op == "write"
+    assert understood > 260 or op == "write"
     assert plain > 0

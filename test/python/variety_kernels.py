@@ -267,3 +267,29 @@ def flat_copy(x_ptr, y_ptr, size, BLOCK: tl.constexpr, CTAS: tl.constexpr):
         i, _ = sy.tile(t, t)
         where = i * BLOCK + tl.arange(0, BLOCK)
         tl.store(y_ptr + where, tl.load(x_ptr + where, where < size) * 2, where < size)
+
+
+@triton.jit
+def specialized_matmul(
+    a_desc,
+    b_desc,
+    c_desc,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    CTAS: tl.constexpr,
+):
+    """Descriptors of the host, in a loop whose warps Triton may specialize."""
+    tiles_n = tl.cdiv(N, BN)
+    tiles = tl.cdiv(M, BM) * tiles_n
+    for t in tl.range(tl.program_id(0), tiles, CTAS, flatten=True, warp_specialize=True):
+        m, n, _ = sy.tile(t, t // tiles_n, t % tiles_n)
+        total = tl.zeros((BM, BN), dtype=tl.float32)
+        for k in range(tl.cdiv(K, BK)):
+            a = a_desc.load([m * BM, k * BK])
+            b = b_desc.load([n * BN, k * BK])
+            total = tl.dot(a, b.T, total)
+        c_desc.store([m * BM, n * BN], total.to(c_desc.dtype))
