@@ -189,6 +189,13 @@ SmallVector<FootprintOp> KernelOp::getFootprints() {
   return llvm::to_vector(getBody().getOps<FootprintOp>());
 }
 
+std::optional<int64_t> KernelOp::getInteger(StringRef name) {
+  if (DictionaryAttr integers = getIntegersAttr())
+    if (auto value = integers.getAs<IntegerAttr>(name))
+      return value.getInt();
+  return std::nullopt;
+}
+
 /// Parses `@gemm tiles [4, 2] ctas 8 args(%a as "a") after(%t) : types {...}`.
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();

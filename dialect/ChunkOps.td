@@ -553,8 +553,11 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     own input where the caller keeps it, so it need not be copied into the
     buffer for them.
 
-    The body holds one `chunk.footprint` per bound argument that the kernel
-    reads: written by hand, or by `chunk-infer-tile-footprints`.
+    `integers` holds the values of integer arguments, by name: those that every
+    launch passes. What the kernel computes of them is known to passes.
+
+    The body holds `chunk.footprint`s of bound arguments: written by hand, or by
+    `chunk-infer-tile-footprints`.
 
     Constraints:
     * (kernel_c1) `tiles` has one to three entries, all positive, of fewer
@@ -563,6 +566,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
       which is not negative.
     * (kernel_c3) argument names are unique and as many as the buffers.
     * (kernel_c4) the body holds footprints only.
+    * (kernel_c5) `integers` holds 64-bit integers.
 
     Example:
 
@@ -579,7 +583,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
                        Variadic<Chunk_TokenType>:$dependencies,
-                       UnitAttr:$localized);
+                       UnitAttr:$localized,
+                       OptionalAttr<DictionaryAttr>:$integers);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -592,6 +597,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     ::mlir::TypedValue<BufferType> getBoundBuffer(::llvm::StringRef name);
     /// The footprint ops of the body.
     ::llvm::SmallVector<FootprintOp> getFootprints();
+    /// The value of the integer argument called `name`, if it is known.
+    ::std::optional<int64_t> getInteger(::llvm::StringRef name);
   }];
 }
 

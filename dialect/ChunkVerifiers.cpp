@@ -388,6 +388,13 @@ LogicalResult KernelOp::verify() {
       return emitOpError() << "expects unique argument names, but got " << name
                            << " twice";
   }
+  if (DictionaryAttr integers = getIntegersAttr())
+    for (NamedAttribute entry : integers)
+      if (auto value = dyn_cast<IntegerAttr>(entry.getValue());
+          !value || !value.getType().isInteger(64)) // kernel_c5
+        return emitOpError() << "expects the value of integer argument "
+                             << entry.getName() << " to be one of 64 bits, "
+                             << "but got " << entry.getValue();
   return success();
 }
 

@@ -5,15 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "lowering/AccessRegion.h"
+#include "lowering/MemoryAccess.h"
 #include "lowering/Passes.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/AffineMap.h"
-#include "mlir/IR/Matchers.h"
-#include "llvm/Support/MathExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -25,153 +23,24 @@ using namespace chunk;
 
 namespace {
 
-/// What is known of one offset: the sum of the tile coordinates, each times a
-/// factor, and a constant; or that it runs with a loop inside the tile; or
-/// neither.
-struct Offset {
-  enum Kind { Affine, Running, Unknown } kind;
-  /// For Affine, the factors, and behind them the constant.
-  SmallVector<int64_t, 4> terms;
-  /// For Unknown, the value that was not understood.
-  Value culprit;
-
-  bool isConstant() const {
-    return kind == Affine &&
-           llvm::all_of(ArrayRef(terms).drop_back(),
-                        [](int64_t factor) { return factor == 0; });
-  }
-  AffineExpr toExpr(MLIRContext *context) const {
-    AffineExpr expr = getAffineConstantExpr(terms.back(), context);
-    for (size_t i = terms.size() - 1; i-- > 0;)
-      expr = getAffineDimExpr(i, context) * terms[i] + expr;
-    return expr;
-  }
-};
-
-class OffsetEvaluator {
-public:
-  explicit OffsetEvaluator(unsigned coordinates) : coordinates(coordinates) {}
-
-  /// Each value is looked at once, however often it is used.
-  Offset evaluate(Value value, unsigned depth = 0) {
-    constexpr unsigned maxDepth = 256;
-    if (auto it = known.find(value); it != known.end())
-      return it->second;
-    Offset offset =
-        depth > maxDepth ? unknown(value) : evaluateNew(value, depth);
-    known[value] = offset;
-    return offset;
-  }
-
-private:
-  Offset unknown(Value value) { return {Offset::Unknown, {}, value}; }
-  Offset affine() {
-    return {Offset::Affine, SmallVector<int64_t, 4>(coordinates + 1, 0), {}};
-  }
-
-  /// True if the value runs with a loop inside the tile. The loop over tiles is
-  /// no such loop: it holds the marker.
-  static bool isLoopCarried(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument)
-      return false;
-    Operation *loop = argument.getOwner()->getParentOp();
-    return isa<scf::ForOp>(loop) && findMarkers(loop, kTileMarker).empty();
-  }
-
-  Offset evaluateNew(Value value, unsigned depth) {
-    APInt constant;
-    if (matchPattern(value, m_ConstantInt(&constant))) {
-      if (!constant.isSignedIntN(64))
-        return unknown(value);
-      Offset offset = affine();
-      offset.terms.back() = constant.getSExtValue();
-      return offset;
-    }
-    if (isLoopCarried(value))
-      return {Offset::Running, {}, {}};
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return unknown(value);
-    if (isMarker(op, kTileMarker)) {
-      // The marker's last result is the ordinal of the tile, no coordinate.
-      unsigned number = cast<OpResult>(value).getResultNumber();
-      if (number >= coordinates)
-        return unknown(value);
-      Offset offset = affine();
-      offset.terms[number] = 1;
-      return offset;
-    }
-    if (isa<arith::ExtSIOp, arith::IndexCastOp>(op))
-      return evaluate(op->getOperand(0), depth + 1);
-    if (isa<arith::TruncIOp>(op)) {
-      Offset offset = evaluate(op->getOperand(0), depth + 1);
-      // A coordinate fits into any width that a kernel keeps it in.
-      if (offset.kind == Offset::Affine &&
-          llvm::any_of(offset.terms, [&](int64_t term) {
-            return !llvm::isIntN(value.getType().getIntOrFloatBitWidth(), term);
-          }))
-        return unknown(value);
-      return offset;
-    }
-    if (!isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
-      return unknown(value);
-    return combine(op, evaluate(op->getOperand(0), depth + 1),
-                   evaluate(op->getOperand(1), depth + 1));
-  }
-
-  Offset combine(Operation *op, Offset lhs, Offset rhs) {
-    if (lhs.kind == Offset::Unknown)
-      return lhs;
-    if (rhs.kind == Offset::Unknown)
-      return rhs;
-    if (lhs.kind == Offset::Running || rhs.kind == Offset::Running)
-      return {Offset::Running, {}, {}};
-    if (isa<arith::MulIOp>(op)) {
-      if (lhs.isConstant())
-        std::swap(lhs, rhs);
-      if (!rhs.isConstant())
-        return unknown(op->getResult(0));
-    }
-    bool overflow = false;
-    for (auto [a, b] : llvm::zip(lhs.terms, rhs.terms)) {
-      if (isa<arith::AddIOp>(op))
-        overflow |= llvm::AddOverflow(a, b, a) != 0;
-      else if (isa<arith::SubIOp>(op))
-        overflow |= llvm::SubOverflow(a, b, a) != 0;
-      else
-        overflow |= llvm::MulOverflow(a, rhs.terms.back(), a) != 0;
-    }
-    return overflow ? unknown(op->getResult(0)) : lhs;
-  }
-
-  unsigned coordinates;
-  llvm::DenseMap<Value, Offset> known;
-};
-
-/// A use of a descriptor argument that accesses a block of it.
-struct BlockAccess {
-  Access access;
-  SmallVector<Value> offsets;
-  RankedTensorType block;
-};
-
-std::optional<BlockAccess> matchBlockAccess(OpOperand &use) {
-  Operation *op = use.getOwner();
-  StringRef name = op->getName().getStringRef();
-  if (use.getOperandNumber() != 0)
-    return std::nullopt;
-  if (name == "tt.descriptor_load" && op->getNumResults() == 1)
-    if (auto block = dyn_cast<RankedTensorType>(op->getResult(0).getType()))
-      return BlockAccess{Access::Read,
-                         llvm::to_vector(op->getOperands().drop_front(1)),
-                         block};
-  if (name == "tt.descriptor_store" && op->getNumOperands() > 2)
-    if (auto block = dyn_cast<RankedTensorType>(op->getOperand(1).getType()))
-      return BlockAccess{Access::Write,
-                         llvm::to_vector(op->getOperands().drop_front(2)),
-                         block};
-  return std::nullopt;
+/// What to write for an access that is not understood, in Python and in IR.
+std::string describeAnnotation(KernelOp kernel, StringAttr name,
+                               Access access) {
+  static constexpr StringRef coordinates[] = {"m", "n", "k"};
+  auto join = [](ArrayRef<StringRef> words) { return llvm::join(words, ", "); };
+  std::string tile =
+      join(ArrayRef(coordinates).take_front(kernel.getTiles().size()));
+  size_t rank = kernel.getBoundBuffer(name.getValue()).getType().getRank();
+  std::string dims = join(SmallVector<StringRef>(rank, "..."));
+  std::string tuple = "(" + dims + (rank == 1 ? ",)" : ")");
+  StringRef word = stringifyAccess(access);
+  std::string quoted = "\"" + name.getValue().str() + "\"";
+  return "write footprints=[Footprint(" + quoted + ", lambda " + tile + ": " +
+         tuple + ", " + tuple +
+         (access == Access::Write ? ", access=\"write\"" : "") +
+         ")], or in its body: chunk.footprint " + word.str() + " " + quoted +
+         " at affine_map<(" + tile + ") -> (" + dims + ")> sizes [" + dims +
+         "]";
 }
 
 struct InferTileFootprints
@@ -185,111 +54,96 @@ struct InferTileFootprints
   }
 
 private:
+  static bool isGiven(KernelOp kernel, StringAttr name,
+                      std::optional<Access> access = {}) {
+    return llvm::any_of(kernel.getFootprints(), [&](FootprintOp footprint) {
+      return footprint.getArgAttr() == name &&
+             (!access || footprint.getAccess() == *access);
+    });
+  }
+
   LogicalResult infer(KernelOp kernel) {
-    SmallVector<StringAttr> open;
-    for (Attribute name : kernel.getArgNames())
-      if (llvm::none_of(kernel.getFootprints(), [&](FootprintOp footprint) {
-            return footprint.getArgAttr() == name;
-          }))
-        open.push_back(cast<StringAttr>(name));
     ModuleOp ttir = findModule(getOperation(), kTTIRModule);
     Operation *function =
         ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
     if (!function) {
-      if (open.empty())
-        return success();
-      return kernel.emitOpError()
-             << "has no footprint of argument " << open.front()
-             << ": write a chunk.footprint in its body, or give its function "
-                "in "
-                "a module @"
-             << kTTIRModule;
+      for (Attribute name : kernel.getArgNames())
+        if (!isGiven(kernel, cast<StringAttr>(name)))
+          return kernel.emitOpError()
+                 << "has no footprint of argument " << name
+                 << ": write a chunk.footprint in its body, or give its "
+                    "function in a module @"
+                 << kTTIRModule;
+      return success();
     }
     if (failed(verifyTileLoop(kernel, function)))
       return failure();
-    for (StringAttr name : open)
-      if (failed(inferArgument(kernel, function, name)))
+    ModuleOp ttgir = findModule(getOperation(), kTTGIRModule);
+    Operation *compiled =
+        ttgir ? findFunction(ttgir, kernel.getKernel()) : nullptr;
+    if (compiled && failed(verifyNotSpecialized(kernel, function, compiled)))
+      return failure();
+    // What is inferred of one argument says nothing of another, and all are
+    // looked at before the first footprint is added.
+    SmallVector<std::tuple<StringAttr, Access, Region>> found;
+    KernelValues values(kernel);
+    for (Attribute attr : kernel.getArgNames())
+      if (failed(inferArgument(kernel, function, cast<StringAttr>(attr), values,
+                               found)))
         return failure();
-    for (Attribute attr : kernel.getArgNames()) {
-      auto name = cast<StringAttr>(attr);
-      Value argument = findArgument(function, name.getValue());
-      if (argument && failed(verifyLoads(kernel, function, name, argument)))
-        return failure();
-    }
-    return verifyCoordinatesUsed(kernel, function);
+    if (failed(verifyCoordinatesUsed(kernel, function)) ||
+        failed(verifyAddresses(kernel, function)))
+      return failure();
+    OpBuilder builder = OpBuilder::atBlockEnd(&kernel.getBody().front());
+    for (auto &[name, access, region] : found)
+      FootprintOp::create(builder, kernel.getLoc(), access, name,
+                          region.offsets, region.sizes);
+    return success();
   }
 
-  static LogicalResult inferArgument(KernelOp kernel, Operation *function,
-                                     StringAttr name) {
+  static LogicalResult inferArgument(
+      KernelOp kernel, Operation *function, StringAttr name,
+      KernelValues &values,
+      SmallVectorImpl<std::tuple<StringAttr, Access, Region>> &found) {
     Value argument = findArgument(function, name.getValue());
     if (!argument) {
+      if (isGiven(kernel, name))
+        return success();
       auto diag = kernel.emitOpError()
                   << "binds argument " << name << ", which the kernel lacks";
       diag.attachNote(function->getLoc()) << "the kernel";
       return diag;
     }
-    if (argument.use_empty())
+    SmallVector<MemoryAccess> accesses = findAccesses(function, argument);
+    if (accesses.empty() && !isGiven(kernel, name))
       return kernel.emitOpError()
              << "binds argument " << name << ", which the kernel never uses";
-    OpBuilder builder = OpBuilder::atBlockEnd(&kernel.getBody().front());
-    BufferType type = kernel.getBoundBuffer(name.getValue()).getType();
-    SmallVector<std::tuple<Access, AffineMap, SmallVector<int64_t>>> known;
-    OffsetEvaluator offsets(kernel.getTiles().size());
-    // Uses are kept with the latest first.
-    SmallVector<OpOperand *> uses = llvm::to_vector(llvm::map_range(
-        argument.getUses(), [](OpOperand &use) { return &use; }));
-    for (OpOperand *operand : llvm::reverse(uses)) {
-      OpOperand &use = *operand;
-      auto explain = [&](Twine reason, Location where) {
-        InFlightDiagnostic diag = kernel.emitOpError()
-                                  << "cannot infer which part of " << name
-                                  << " a tile accesses: " << reason
-                                  << "; write a chunk.footprint of " << name
-                                  << " in the kernel's body";
-        diag.attachNote(where) << "here";
-        return diag;
-      };
-      std::optional<BlockAccess> access = matchBlockAccess(use);
-      if (!access)
-        return explain("its use by " +
-                           use.getOwner()->getName().getStringRef() +
-                           " is no descriptor load or store",
-                       use.getOwner()->getLoc());
-      if (access->offsets.size() != type.getRank() ||
-          access->block.getRank() != static_cast<int64_t>(type.getRank()))
-        return explain("it has " + Twine(access->offsets.size()) +
-                           " dimensions, but the buffer has " +
-                           Twine(type.getRank()),
-                       use.getOwner()->getLoc());
-      if (!access->block.hasStaticShape())
-        return explain("its block has a dynamic dimension",
-                       use.getOwner()->getLoc());
-      SmallVector<AffineExpr> exprs;
-      SmallVector<int64_t> sizes;
-      for (auto [dim, value] : llvm::enumerate(access->offsets)) {
-        Offset offset = offsets.evaluate(value);
-        if (offset.kind == Offset::Unknown)
-          return explain("the offset of dimension " + Twine(dim) +
-                             " is not affine in the tile coordinates",
-                         offset.culprit.getLoc());
-        bool whole = offset.kind == Offset::Running;
-        if (whole && ShapedType::isDynamic(type.getShape()[dim]))
-          return explain("it reads all of dimension " + Twine(dim) +
-                             ", which is dynamic",
-                         use.getOwner()->getLoc());
-        exprs.push_back(whole ? getAffineConstantExpr(0, kernel.getContext())
-                              : offset.toExpr(kernel.getContext()));
-        sizes.push_back(whole ? type.getShape()[dim]
-                              : access->block.getDimSize(dim));
-      }
-      AffineMap map = AffineMap::get(kernel.getTiles().size(), 0, exprs,
-                                     kernel.getContext());
-      if (llvm::is_contained(known,
-                             std::make_tuple(access->access, map, sizes)))
+    if (failed(verifyAccesses(kernel, function, name, accesses)))
+      return failure();
+    for (Access access : {Access::Read, Access::Write}) {
+      if (isGiven(kernel, name, access))
         continue;
-      known.emplace_back(access->access, map, sizes);
-      FootprintOp::create(builder, kernel.getLoc(), access->access, name, map,
-                          sizes);
+      bool isWrite = access == Access::Write;
+      AccessRegions regions(kernel, values, argument,
+                            kernel.getBoundBuffer(name.getValue()).getType());
+      for (const MemoryAccess &item : accesses) {
+        if (!(isWrite ? item.writes() : item.reads()))
+          continue;
+        if (succeeded(regions.add(item.op, isWrite)))
+          continue;
+        InFlightDiagnostic diag =
+            kernel.emitOpError()
+            << "cannot infer which part of " << name << " a tile "
+            << (isWrite ? "writes" : "reads") << ": " << regions.getReason()
+            << "; " << describeAnnotation(kernel, name, access);
+        diag.attachNote(item.op->getLoc())
+            << "the access by " << item.op->getName().getStringRef();
+        if (Value culprit = regions.getCulprit())
+          diag.attachNote(culprit.getLoc()) << "what is not understood";
+        return diag;
+      }
+      for (const Region &region : regions.getRegions())
+        found.emplace_back(name, access, region);
     }
     return success();
   }

@@ -22,26 +22,41 @@ def InferTileFootprintsPass
   let description = [{
     Why: which chunks a tile waits for follows from what it reads.
 
-    Looks at every use of a bound argument in `@ttir`: descriptor loads and
-    stores, whose offsets must be affine in the coordinates that the tile
-    marker returns. A dimension whose offset runs with a loop inside the tile
-    counts as read whole. Arguments that have a `chunk.footprint` already are
-    left alone.
+    Looks at every access by a bound argument in `@ttir`: loads and stores by
+    pointers, by descriptors, and by descriptors that the kernel makes of
+    pointers. Their addresses have to be sums of tile coordinates, lanes of
+    tensors and loops inside the tile, with constant factors; `integers` of
+    `chunk.kernel` gives the values of arguments. Divisions and remainders of
+    coordinates by constants are kept; `x % c` of lanes, `min`, `max` and `select`
+    make several footprints, of which those that a tile does not take lie outside
+    the buffer. Masks, branches and the bounds of loops narrow a region.
+
+    What a tile reads lies in its footprints, which may be more: all of a
+    dimension whose offset runs on without a bound that is understood. What it
+    writes is exactly the region of its footprints: a store that might leave out
+    part of it is an error. Atomics are not inferred.
+
+    What is read and what is written of an argument is inferred each for itself,
+    unless a `chunk.footprint` says it already.
 
     Schedules assume that CTA c computes the tiles at positions c, c + `ctas`,
     c + 2 `ctas` and so on, and that it reads nothing before it has waited. So,
     wherever `@ttir` has the kernel, this pass checks that
     * each tile marker stands in the body of a loop from the program's number by
-      `ctas`, to the number of tiles if that is constant, and takes its
-      variable for the position; or, where each program computes one tile, takes
-      the program's number;
-    * each load from a bound argument, or by a pointer or descriptor made of
-      one, stands behind a tile marker, in the body that holds the marker.
+      `ctas` to the number of tiles, and takes its variable for the position; or,
+      where each program computes one tile, takes the program's number;
+    * each access by a bound argument stands behind a tile marker, in the body
+      that holds the marker, and can be seen: a pointer is not turned into an
+      integer, stored, or handed to a function or to assembly;
+    * no address, of whatever memory, is made of the position in the order;
+    * stores to one argument stand behind one marker;
+    * Triton has not specialized the kernel's warps, if there is `@ttgir`.
 
-    Errors: such a loop or load, with what was expected; a use that is not
-    understood, with the use, and the annotation to write; a plan inside another
-    module than the pass runs on. Examples:
+    Errors: what breaks one of these, with what was expected; an access that is
+    not understood, with the access, the value, and the annotation to write; a
+    plan inside another module than the pass runs on. Examples:
     test/lowering/infer-tile-footprints.mlir,
+    test/lowering/infer-tile-footprints-pointers.mlir,
     test/lowering/infer-tile-footprints-loops.mlir.
   }];
 }

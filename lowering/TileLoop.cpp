@@ -6,13 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/TileLoop.h"
+#include "lowering/KernelValues.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/IR/TypeUtilities.h"
-#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace syncopate;
@@ -55,14 +53,8 @@ LogicalResult syncopate::verifyMarkerShape(KernelOp kernel, Operation *marker) {
   return diag;
 }
 
-//===----------------------------------------------------------------------===//
-// The loop over tiles
-//===----------------------------------------------------------------------===//
-
-namespace {
-
 /// What a value is before changes of its width.
-Value stripCasts(Value value) {
+static Value stripCasts(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp,
              arith::IndexCastOp>(op))
@@ -72,8 +64,7 @@ Value stripCasts(Value value) {
   return value;
 }
 
-/// True if the value is given by the operation called `name`, along x.
-bool isProgramQuery(Value value, StringRef name) {
+bool syncopate::isProgramQuery(Value value, StringRef name) {
   Operation *op = stripCasts(value).getDefiningOp();
   if (!op || op->getName().getStringRef() != name)
     return false;
@@ -81,46 +72,14 @@ bool isProgramQuery(Value value, StringRef name) {
   return axis && axis.getValue().isZero();
 }
 
-/// Computes values that are arithmetic on constants.
-class ConstantFolder {
-public:
-  std::optional<int64_t> fold(Value value) {
-    auto constant = dyn_cast_or_null<IntegerAttr>(foldAttr(value, 0));
-    if (!constant || !constant.getValue().isSignedIntN(64))
-      return std::nullopt;
-    return constant.getValue().getSExtValue();
-  }
+//===----------------------------------------------------------------------===//
+// The loop over tiles
+//===----------------------------------------------------------------------===//
 
-private:
-  Attribute foldAttr(Value value, unsigned depth) {
-    constexpr unsigned maxDepth = 256;
-    Attribute constant;
-    if (matchPattern(value, m_Constant(&constant)))
-      return constant;
-    Operation *op = value.getDefiningOp();
-    if (!op || depth > maxDepth ||
-        op->getName().getDialectNamespace() !=
-            arith::ArithDialect::getDialectNamespace())
-      return {};
-    if (auto it = known.find(value); it != known.end())
-      return it->second;
-    SmallVector<Attribute> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(foldAttr(operand, depth + 1));
-    SmallVector<OpFoldResult> results;
-    // Without a constant for each operand, folding might change the operation.
-    if (llvm::all_of(operands, [](Attribute attr) { return bool(attr); }) &&
-        succeeded(op->fold(operands, results)) && results.size() == 1)
-      constant = isa<Attribute>(results[0])
-                     ? cast<Attribute>(results[0])
-                     : foldAttr(cast<Value>(results[0]), depth + 1);
-    return known[value] = constant;
-  }
+namespace {
 
-  llvm::DenseMap<Value, Attribute> known;
-};
-
-LogicalResult verifyPosition(KernelOp kernel, Operation *marker) {
+LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
+                             Operation *marker) {
   auto explain = [&](const Twine &text, Location where) -> LogicalResult {
     InFlightDiagnostic diag = kernel.emitOpError() << text;
     diag.attachNote(where) << "here";
@@ -157,17 +116,26 @@ LogicalResult verifyPosition(KernelOp kernel, Operation *marker) {
                      std::to_string(ctas) + ", the CTAs of the kernel, but ";
   if (!isProgramQuery(loop.getLowerBound(), kProgramId))
     return explain(walk + "it starts elsewhere", loop.getLoc());
-  ConstantFolder folder;
-  std::optional<int64_t> step = folder.fold(loop.getStep());
+  if (loop->getParentOfType<LoopLikeOpInterface>())
+    return explain("expects the loop over tiles to run once, but it stands in "
+                   "another loop",
+                   loop.getLoc());
+  std::optional<int64_t> step = values.getOffset(loop.getStep()).getConstant();
   if (!step && !isProgramQuery(loop.getStep(), kNumPrograms))
     return explain(walk + "its step is no constant", loop.getLoc());
   if (step && *step != ctas)
     return explain(walk + "it steps by " + Twine(*step), loop.getLoc());
-  std::optional<int64_t> end = folder.fold(loop.getUpperBound());
+  const Offset &last = values.getOffset(loop.getUpperBound());
+  std::string wanted = "expects the loop over tiles to end at " +
+                       std::to_string(tiles) + ", the number of tiles, but ";
+  std::optional<int64_t> end = last.getConstant();
   if (end && *end != tiles)
-    return explain("expects the loop over tiles to end at " + Twine(tiles) +
-                       ", the number of tiles, but it ends at " + Twine(*end),
-                   loop.getLoc());
+    return explain(wanted + "it ends at " + Twine(*end), loop.getLoc());
+  if (!end)
+    return explain(wanted +
+                       "its end is not known: `integers` of the kernel may "
+                       "give the values of arguments",
+                   last.isKnown() ? loop.getLoc() : last.culprit.getLoc());
   return success();
 }
 
@@ -177,11 +145,41 @@ LogicalResult syncopate::verifyTileLoop(KernelOp kernel, Operation *function) {
   SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
   if (markers.empty())
     return kernel.emitOpError() << "expects a tile marker in the kernel";
+  KernelValues values(kernel);
   for (Operation *marker : markers)
     if (failed(verifyMarkerShape(kernel, marker)) ||
-        failed(verifyPosition(kernel, marker)))
+        failed(verifyPosition(kernel, values, marker)))
       return failure();
   return success();
+}
+
+LogicalResult syncopate::verifyNotSpecialized(KernelOp kernel,
+                                              Operation *function,
+                                              Operation *compiled) {
+  Operation *specialized = nullptr;
+  compiled->walk([&](Operation *op) {
+    if (op->getName().getStringRef() == "ttg.warp_specialize")
+      specialized = op;
+  });
+  if (!specialized)
+    return success();
+  InFlightDiagnostic diag =
+      kernel.emitOpError()
+      << "expects a kernel whose warps all walk the tiles, but Triton has "
+         "specialized them: the tile marker stands in several partitions, of "
+         "which each would wait; leave warp_specialize=True out of tl.range";
+  bool told = false;
+  function->walk([&](scf::ForOp loop) {
+    auto flag = dyn_cast_or_null<BoolAttr>(
+        loop->getDiscardableAttr("tt.warp_specialize"));
+    if (loop->hasAttr("tt.warp_specialize") && (!flag || flag.getValue())) {
+      diag.attachNote(loop.getLoc()) << "the loop";
+      told = true;
+    }
+  });
+  if (!told)
+    diag.attachNote(specialized->getLoc()) << "the partitions";
+  return diag;
 }
 
 LogicalResult syncopate::verifyCoordinatesUsed(KernelOp kernel,
@@ -199,69 +197,5 @@ LogicalResult syncopate::verifyCoordinatesUsed(KernelOp kernel,
       diag.attachNote(marker->getLoc()) << "the marker";
       return diag;
     }
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Loads
-//===----------------------------------------------------------------------===//
-
-/// True if the operand is a pointer or descriptor that `op` reads memory by.
-static bool isLoad(OpOperand &use) {
-  StringRef name = use.getOwner()->getName().getStringRef();
-  return use.getOperandNumber() == 0 &&
-         llvm::is_contained<StringRef>({"tt.load", "tt.descriptor_load",
-                                        "tt.descriptor_gather", "tt.atomic_rmw",
-                                        "tt.atomic_cas"},
-                                       name);
-}
-
-/// Appends the pointers and descriptors that `use` may hand its own on to.
-static void appendAliases(OpOperand &use, SmallVectorImpl<Value> &values) {
-  Operation *op = use.getOwner();
-  if (op->hasTrait<OpTrait::IsTerminator>())
-    op = op->getParentOp();
-  auto append = [&](ValueRange candidates) {
-    for (Value value : candidates)
-      if (!getElementTypeOrSelf(value.getType()).isIntOrIndexOrFloat())
-        values.push_back(value);
-  };
-  append(op->getResults());
-  for (Region &region : op->getRegions())
-    for (Block &block : region)
-      append(block.getArguments());
-}
-
-LogicalResult syncopate::verifyLoads(KernelOp kernel, Operation *function,
-                                     StringAttr name, Value argument) {
-  SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
-  auto isMarked = [&](Operation *load) {
-    return llvm::any_of(markers, [&](Operation *marker) {
-      Operation *there = marker->getBlock()->findAncestorOpInBlock(*load);
-      return there && marker->isBeforeInBlock(there);
-    });
-  };
-  SmallVector<Value> worklist{argument};
-  llvm::DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    if (!seen.insert(value).second)
-      continue;
-    for (OpOperand &use : value.getUses()) {
-      if (!isLoad(use)) {
-        appendAliases(use, worklist);
-        continue;
-      }
-      if (isMarked(use.getOwner()))
-        continue;
-      InFlightDiagnostic diag = kernel.emitOpError();
-      diag << "expects loads from " << name
-           << " to stand behind the tile marker, in the same loop body: before "
-              "it, the kernel has waited for nothing";
-      diag.attachNote(use.getOwner()->getLoc()) << "the load";
-      diag.attachNote(markers.front()->getLoc()) << "the marker";
-      return diag;
-    }
-  }
   return success();
 }

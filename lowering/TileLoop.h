@@ -9,6 +9,7 @@
 #define SYNCOPATE_LOWERING_TILELOOP_H
 
 #include "dialect/Chunk.h"
+#include "lowering/MemoryAccess.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -29,11 +30,20 @@ forEachKernel(mlir::ModuleOp module,
 mlir::LogicalResult verifyMarkerShape(chunk::KernelOp kernel,
                                       mlir::Operation *marker);
 
+/// True if the value is given by the operation called `name`, along x.
+bool isProgramQuery(mlir::Value value, llvm::StringRef name);
+
 /// Emits an error unless `function`, a kernel before TritonGPU's passes, walks
 /// the positions 0 to the number of tiles, position p by CTA p modulo `ctas`,
 /// and marks each, as the schedule assumes.
 mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
                                    mlir::Operation *function);
+
+/// Emits an error if Triton has given the warps of `compiled`, which is
+/// `function` after TritonGPU's passes, different work.
+mlir::LogicalResult verifyNotSpecialized(chunk::KernelOp kernel,
+                                         mlir::Operation *function,
+                                         mlir::Operation *compiled);
 
 /// Emits an error unless `function` uses every coordinate that its markers
 /// return. One that goes by coordinates of its own computes another tile than
@@ -41,12 +51,19 @@ mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
 mlir::LogicalResult verifyCoordinatesUsed(chunk::KernelOp kernel,
                                           mlir::Operation *function);
 
-/// Emits an error if `function` loads from its argument `name`, or by a pointer
-/// or descriptor made of it, where no tile has been marked: what it loads may
-/// not have come yet.
-mlir::LogicalResult verifyLoads(chunk::KernelOp kernel,
-                                mlir::Operation *function,
-                                mlir::StringAttr name, mlir::Value argument);
+/// Emits an error if an access by the argument `name` is one that is not seen,
+/// or stands where no tile has been marked: what it loads may not have come
+/// yet, and what it stores is no tile's.
+mlir::LogicalResult verifyAccesses(chunk::KernelOp kernel,
+                                   mlir::Operation *function,
+                                   mlir::StringAttr name,
+                                   llvm::ArrayRef<MemoryAccess> accesses);
+
+/// Emits an error if `function` accesses memory at an address, or under a mask,
+/// that is made of the position in the order: in the fused kernel another tile
+/// has that position.
+mlir::LogicalResult verifyAddresses(chunk::KernelOp kernel,
+                                    mlir::Operation *function);
 
 } // namespace syncopate
 

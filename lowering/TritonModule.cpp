@@ -16,6 +16,10 @@ ModuleOp syncopate::findModule(ModuleOp module, StringRef name) {
   return {};
 }
 
+bool syncopate::isNamed(Operation *op, StringRef name) {
+  return op && op->getName().getStringRef() == name;
+}
+
 // MLIR keeps the properties of an operation that it does not know as a
 // dictionary.
 Attribute syncopate::getTritonAttribute(Operation *op, StringRef name) {

@@ -51,6 +51,9 @@ inline constexpr llvm::StringLiteral kInputDescriptorPrefix = "sy_input_";
 /// The module called `name` directly inside `module`, or null.
 mlir::ModuleOp findModule(mlir::ModuleOp module, llvm::StringRef name);
 
+/// True if `op` is not null and has this name.
+bool isNamed(mlir::Operation *op, llvm::StringRef name);
+
 /// A property or attribute of one of Triton's operations, or null.
 mlir::Attribute getTritonAttribute(mlir::Operation *op, llvm::StringRef name);
 

@@ -667,3 +667,11 @@ chunk.plan @p mesh [2] {
   // expected-error @+1 {{expects an algorithm or a direction, but got 'tree'}}
   %t = chunk.broadcast %a root 1 group [0, 1] by tree : !chunk.buffer<8x4xf32>
 }
+
+// -----
+
+// kernel_c5
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects the value of integer argument "M" to be one of 64 bits, but got 8 : i32}}
+  chunk.kernel @k tiles [1] ctas 1 args() attributes {integers = {M = 8 : i32}} {}
+}

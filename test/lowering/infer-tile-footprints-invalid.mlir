@@ -5,7 +5,7 @@
 chunk.plan @starts_elsewhere mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects the loop over tiles to start at the program's number and to step by 2, the CTAs of the kernel, but it starts elsewhere}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -26,7 +26,7 @@ module @ttir {
 chunk.plan @starts_along_y mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects the loop over tiles to start at the program's number and to step by 2, the CTAs of the kernel, but it starts elsewhere}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -48,7 +48,7 @@ module @ttir {
 chunk.plan @steps_by_64 mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects the loop over tiles to start at the program's number and to step by 2, the CTAs of the kernel, but it steps by 64}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -132,7 +132,7 @@ module @ttir {
 chunk.plan @position_unknown mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects the tile marker to take the variable of the loop over tiles for its position, or, in a kernel without such a loop, the program's number}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -153,7 +153,7 @@ module @ttir {
 chunk.plan @program_in_loop mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects the tile marker to take the variable of the loop over tiles for its position, or, in a kernel without such a loop, the program's number}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -174,7 +174,7 @@ module @ttir {
 chunk.plan @conditional mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects the tile marker to stand in the body of the loop over tiles and to take its variable for its position}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -198,7 +198,7 @@ module @ttir {
 chunk.plan @no_results mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects markers of 1 coordinates, as its grid has, but got -1}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -218,7 +218,7 @@ module @ttir {
 chunk.plan @load_before_loop mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects loads from "a" to stand behind the tile marker, in the same loop body: before it, the kernel has waited for nothing}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -241,7 +241,7 @@ module @ttir {
 chunk.plan @load_before_marker mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects loads from "a" to stand behind the tile marker, in the same loop body: before it, the kernel has waited for nothing}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -264,7 +264,7 @@ module @ttir {
 chunk.plan @pointer_before_marker mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
   // expected-error @+1 {{expects loads from "a" to stand behind the tile marker, in the same loop body: before it, the kernel has waited for nothing}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {
     chunk.footprint read "a" at affine_map<(m) -> (m * 128)> sizes [128]
   }
 }
@@ -291,8 +291,8 @@ module @ttir {
 // -----
 chunk.plan @big_constant mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 is not affine in the tile coordinates; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -300,10 +300,11 @@ module @ttir {
     %c0 = arith.constant 0 : i32
     %c2 = arith.constant 2 : i32
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
-    // expected-note @+1 {{here}}
+    // expected-note @+1 {{what is not understood}}
     %big = arith.constant 170141183460469231731687303715884105727 : i128
     scf.for %t = %pid to %n step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %big) : (!tt.tensordesc<tensor<128xbf16>>, i128) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -313,8 +314,8 @@ module @ttir {
 // -----
 chunk.plan @truncated mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 may not fit into its type; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -325,8 +326,9 @@ module @ttir {
     %big = arith.constant 4294967296 : i64
     scf.for %t = %pid to %n step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-      // expected-note @+1 {{here}}
+      // expected-note @+1 {{what is not understood}}
       %o = arith.trunci %big : i64 to i32
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %o) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -336,8 +338,8 @@ module @ttir {
 // -----
 chunk.plan @overflow mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 may not fit into its type; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -350,8 +352,9 @@ module @ttir {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
       %w = arith.extsi %m : i32 to i64
       %v = arith.muli %w, %big : i64
-      // expected-note @+1 {{here}}
+      // expected-note @+1 {{what is not understood}}
       %u = arith.addi %v, %v : i64
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %u) : (!tt.tensordesc<tensor<128xbf16>>, i64) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -361,8 +364,8 @@ module @ttir {
 // -----
 chunk.plan @dynamic_block mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: its block has a dynamic dimension}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: its block has a dynamic dimension}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -372,7 +375,7 @@ module @ttir {
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     scf.for %t = %pid to %n step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-      // expected-note @+1 {{here}}
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %m) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<?xbf16>
     }
     "tt.return"() : () -> ()
@@ -402,7 +405,7 @@ module {
 chunk.plan @own_coordinates mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
   // expected-error @+1 {{expects the kernel to take its addresses from the coordinates that the tile marker returns, but coordinate 0 is never used}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {
     chunk.footprint read "a" at affine_map<(m) -> (m * 128)> sizes [128]
   }
 }

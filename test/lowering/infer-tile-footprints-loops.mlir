@@ -7,7 +7,7 @@
 // CHECK: chunk.footprint read "a" at #{{.+}} sizes [128]
 chunk.plan @constant_end mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -30,7 +30,7 @@ module @ttir {
 // CHECK: chunk.footprint read "a" at #{{.+}} sizes [128]
 chunk.plan @num_programs mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -73,7 +73,7 @@ module @ttir {
 // CHECK: chunk.footprint read "a" at #{{.+}} sizes [128]
 chunk.plan @wide_loop mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -99,7 +99,7 @@ module @ttir {
 // CHECK: chunk.footprint read "a" at #{{.+}} sizes [128]
 chunk.plan @shared_terms mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<400xbf16> attributes {integers = {n = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({

@@ -10,7 +10,7 @@ chunk.plan @gemm mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300x200xbf16>
   %b = chunk.buffer "b" : !chunk.buffer<300x200xbf16>
   %c = chunk.buffer "c" : !chunk.buffer<300x300xbf16>
-  chunk.kernel @gemm tiles [3, 3] ctas 2 args(%a as "a_desc", %b as "b_desc", %c as "c_desc") : !chunk.buffer<300x200xbf16>, !chunk.buffer<300x200xbf16>, !chunk.buffer<300x300xbf16> {
+  chunk.kernel @gemm tiles [3, 3] ctas 2 args(%a as "a_desc", %b as "b_desc", %c as "c_desc") : !chunk.buffer<300x200xbf16>, !chunk.buffer<300x200xbf16>, !chunk.buffer<300x300xbf16> attributes {integers = {tiles = 9}} {
     // What is written by hand stays.
     // CHECK: chunk.footprint read "b_desc" at #[[B]] sizes [7, 7]
     chunk.footprint read "b_desc" at affine_map<(m, n) -> (n, n)> sizes [7, 7]
@@ -57,7 +57,7 @@ chunk.plan @no_module mesh [2] {
 chunk.plan @no_marker mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
   // expected-error @+1 {{expects a tile marker in the kernel}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -76,7 +76,7 @@ module @ttir {
 chunk.plan @marker_of_two mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
   // expected-error @+1 {{expects markers of 1 coordinates, as its grid has, but got 2}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -97,7 +97,7 @@ module @ttir {
 chunk.plan @no_argument mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
   // expected-error @+1 {{binds argument "q", which the kernel lacks}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "q") : !chunk.buffer<300xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "q") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   // expected-note @+1 {{the kernel}}
@@ -118,7 +118,7 @@ module @ttir {
 chunk.plan @unused mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
   // expected-error @+1 {{binds argument "a", which the kernel never uses}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -135,10 +135,10 @@ module @ttir {
 }
 
 // -----
-chunk.plan @pointer mesh [2] {
+chunk.plan @pointer_unused mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: its use by tt.addptr is no descriptor load or store; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  // expected-error @+1 {{binds argument "a", which the kernel never uses}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.ptr<bf16>, i32) -> (), sym_name = "k"}> ({
@@ -148,7 +148,6 @@ module @ttir {
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-      // expected-note @+1 {{here}}
       %p = "tt.addptr"(%a, %m) : (!tt.ptr<bf16>, i32) -> !tt.ptr<bf16>
     }
     "tt.return"() : () -> ()
@@ -158,8 +157,8 @@ module @ttir {
 // -----
 chunk.plan @not_affine mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 is not affine in the tile coordinates; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -169,9 +168,11 @@ module @ttir {
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-      // expected-note @+1 {{here}}
-      %r = arith.remsi %m, %tiles : i32
-      %x = "tt.descriptor_load"(%a, %r) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
+      // expected-note @+1 {{what is not understood}}
+      %x = "tt.get_num_programs"() <{axis = 0 : i32}> : () -> i32
+      %r = arith.remsi %m, %x : i32
+      // expected-note @+1 {{the access by tt.descriptor_load}}
+      %y = "tt.descriptor_load"(%a, %r) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
   }) : () -> ()
@@ -180,8 +181,8 @@ module @ttir {
 // -----
 chunk.plan @square mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 is not affine in the tile coordinates; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -191,8 +192,9 @@ module @ttir {
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-      // expected-note @+1 {{here}}
+      // expected-note @+1 {{what is not understood}}
       %r = arith.muli %m, %m : i32
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %r) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -202,8 +204,8 @@ module @ttir {
 // -----
 chunk.plan @ordinal mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 is not affine in the tile coordinates; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -212,8 +214,9 @@ module @ttir {
     %c2 = arith.constant 2 : i32
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     scf.for %t = %pid to %tiles step %c2 : i32 {
-      // expected-note @+1 {{here}}
+      // expected-note @+1 {{what is not understood}}
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %i) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -223,8 +226,8 @@ module @ttir {
 // -----
 chunk.plan @tile_loop mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: the offset of dimension 0 is not affine in the tile coordinates; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: the offset of dimension 0 comes from the position in the order, not from the coordinates that the tile marker returns; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<128xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -232,9 +235,10 @@ module @ttir {
     %c0 = arith.constant 0 : i32
     %c2 = arith.constant 2 : i32
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
-    // expected-note @+1 {{here}}
+    // expected-note @+1 {{what is not understood}}
     scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %t) : (!tt.tensordesc<tensor<128xbf16>>, i32) -> tensor<128xbf16>
     }
     "tt.return"() : () -> ()
@@ -244,8 +248,8 @@ module @ttir {
 // -----
 chunk.plan @two_dimensions mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<300xbf16>
-  // expected-error @+1 {{cannot infer which part of "a" a tile accesses: it has 2 dimensions, but the buffer has 1; write a chunk.footprint of "a" in the kernel's body}}
-  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> {}
+  // expected-error @+1 {{cannot infer which part of "a" a tile reads: it has 2 dimensions, but the buffer has 1; write footprints=[Footprint("a", lambda m: (...,), (...,))], or in its body: chunk.footprint read "a" at affine_map<(m) -> (...)> sizes [...]}}
+  chunk.kernel @k tiles [3] ctas 2 args(%a as "a") : !chunk.buffer<300xbf16> attributes {integers = {tiles = 3}} {}
 }
 module @ttir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<8x8xbf16>>, i32) -> (), sym_name = "k"}> ({
@@ -255,7 +259,7 @@ module @ttir {
     %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
     scf.for %t = %pid to %tiles step %c2 : i32 {
       %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-      // expected-note @+1 {{here}}
+      // expected-note @+1 {{the access by tt.descriptor_load}}
       %x = "tt.descriptor_load"(%a, %m, %m) : (!tt.tensordesc<tensor<8x8xbf16>>, i32, i32) -> tensor<8x8xbf16>
     }
     "tt.return"() : () -> ()

@@ -162,7 +162,7 @@ class Binding:
         constexprs: Values of the compile-time parameters.
         params: The others, for the runtime.
         buffers: Plan buffers by the parameter that they are bound to.
-        integers: Values of the integer parameters, which Triton may make assumptions of.
+        integers: Values of the integer parameters, by name.
     """
 
     signature: Mapping[str, str]
@@ -207,8 +207,6 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
             params.append(_memory_param(name, value))
             if isinstance(value.source, Buffer):
                 buffers[name] = value.source
-            if isinstance(value, Pointer):
-                integers[name] = 16  # allocations are aligned to more
         elif isinstance(value, (bool, int, float)):
             signature[name] = _scalar_type(name, value)
             params.append(ScalarParam(name, value))

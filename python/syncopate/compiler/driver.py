@@ -58,7 +58,7 @@ def compile(
             carried out by CTAs of their own.
         strategy: The choices that the plan leaves open.
         target: What to compile for.
-        footprints: Which region of an argument a tile reads, for arguments for which it cannot be inferred.
+        footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
 
@@ -90,7 +90,9 @@ def compile(
     spec = make_spec(kernel, name, binding, options, target, companion)
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
-    kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)
+    kernel_op = KernelBinding(
+        name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), place
+    )
     fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
     image, texts = compile_image(spec, fusion.stages["fused"])
     schedule = fusion.schedule

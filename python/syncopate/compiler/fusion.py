@@ -61,12 +61,13 @@ def make_spec(
     """
     extra = {INPUT_POINTER: "*i64", **(companion or {})}
     signature = {bridge.CONTEXT_ARGUMENT: "*i64", **extra, **binding.signature}
-    integers = {bridge.CONTEXT_ARGUMENT: 16, INPUT_POINTER: 16, **binding.integers}
+    # Allocations are aligned to 16 bytes, and to more.
+    pointers = {name: 16 for name, kind in signature.items() if kind.startswith("*")}
     return bridge.KernelSpec(
         bridge.make_wrapper(kernel, name, tuple(extra)),
         signature,
         binding.constexprs,
-        bridge.divisible(list(signature), integers),
+        bridge.divisible(list(signature), {**pointers, **binding.integers}),
         GPUTarget("cuda", target.capability, 32),
         dict(options),
     )

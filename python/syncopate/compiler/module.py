@@ -35,6 +35,7 @@ class KernelBinding:
         tiles: Size of its grid of tiles.
         ctas: Number of persistent CTAs.
         buffers: Plan buffers by the parameter that they are bound to.
+        integers: Values of the integer parameters.
         footprints: Footprints that are not to be inferred.
         place: File and line where the kernel was bound.
     """
@@ -43,6 +44,7 @@ class KernelBinding:
     tiles: tuple[int, ...]
     ctas: int
     buffers: Mapping[str, Buffer]
+    integers: Mapping[str, int]
     footprints: tuple[Footprint, ...]
     place: tuple[str, int]
 
@@ -115,6 +117,12 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
             [values[buffer.name] for buffer in kernel.buffers.values()],
             list(kernel.buffers),
             tokens,
+            integers=ir.DictAttr.get(
+                {
+                    name: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+                    for name, value in kernel.integers.items()
+                }
+            ),
         )
         block = op.regions[0].blocks.append()
     with ir.InsertionPoint(block):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncopate.compiler.binding import Descriptor, Footprint, Pointer, Tensor
+from syncopate.compiler.binding import Descriptor, Pointer, Tensor
 from syncopate.kernels.config import GemmConfig
 from syncopate.plan import Buffer
 
@@ -65,8 +65,7 @@ def bind_gemm_pointers(
         "stride_c": n,
         **config.constexprs(),
     }
-    rows = Footprint("a_ptr", lambda m, n: (m * config.block_m, 0), (config.block_m, k))
-    return {**_arguments(bind, m, n, config), "footprints": [rows]}
+    return _arguments(bind, m, n, config)
 
 
 def _arguments(bind: dict[str, Any], m: int, n: int, config: GemmConfig) -> dict[str, Any]:

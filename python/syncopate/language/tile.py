@@ -24,16 +24,20 @@ def tile(t, m, n=None, k=None):
     """Marks the beginning of one output tile in a persistent loop.
 
     Args:
-        t: Position of the tile in the order in which this kernel walks its tiles (the loop variable), i32.
-        m: First tile coordinate that the kernel itself would take for position ``t``, i32.
+        t: Position of the tile in the order in which this kernel walks its tiles (the loop variable), an integer below
+            2³¹.
+        m: First tile coordinate that the kernel itself would take for position ``t``, likewise.
         n: Second tile coordinate, for kernels that have one.
         k: Third tile coordinate, for kernels that have one.
 
     Returns:
-        The coordinates followed by ``i``, how many tiles this program has taken before: ``(m, i)``, ``(m, n, i)`` or
-        ``(m, n, k, i)``. The kernel must use the returned coordinates for all its addresses.
+        The coordinates, i32, followed by ``i``, how many tiles this program has taken before: ``(m, i)``,
+        ``(m, n, i)`` or ``(m, n, k, i)``. The kernel must use the returned coordinates for all its addresses.
     """
-    i = (t - tl.program_id(0)) // tl.num_programs(0)
+    # The registers of the assembly hold 32 bits.
+    i = tl.cast((t - tl.program_id(0)) // tl.num_programs(0), tl.int32)
+    t = tl.cast(t, tl.int32)
+    m = tl.cast(m, tl.int32)
     if n is None:
         return tl.inline_asm_elementwise(
             "// syncopate.tile\nmov.b32 $0, $2;\nmov.b32 $1, $3;\n// $4",
@@ -44,6 +48,7 @@ def tile(t, m, n=None, k=None):
             pack=1,
         )
     elif k is None:
+        n = tl.cast(n, tl.int32)
         return tl.inline_asm_elementwise(
             "// syncopate.tile\nmov.b32 $0, $3;\nmov.b32 $1, $4;\nmov.b32 $2, $5;\n// $6",
             "=r,=r,=r,r,r,r,r",
@@ -53,6 +58,8 @@ def tile(t, m, n=None, k=None):
             pack=1,
         )
     else:
+        n = tl.cast(n, tl.int32)
+        k = tl.cast(k, tl.int32)
         return tl.inline_asm_elementwise(
             "// syncopate.tile\nmov.b32 $0, $4;\nmov.b32 $1, $5;\nmov.b32 $2, $6;\nmov.b32 $3, $7;\n// $8",
             "=r,=r,=r,=r,r,r,r,r,r",

@@ -47,7 +47,12 @@ class SharedRole(AtomicRole):
         return desc.index(at)
 
     def dealloc(self, desc: MemDesc) -> None:
-        """Frees a buffer; nobody may still use it."""
+        """Frees a buffer; nobody may still use it.
+
+        Triton frees a buffer that several bulk stores share once for each of them: only the first time means anything.
+        """
+        if desc.buffer.freed:
+            return
         self.check_shared(desc, self.joined(), "frees", write=True)
         for barrier in desc.buffer.barriers.values():
             if barrier.valid:
