@@ -3,7 +3,7 @@
 // RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=ring_push | FileCheck %s --check-prefix=RING
 // RUN: syncopate-opt %s --chunk-decompose-collectives --chunk-split-transfers=splits=2 | FileCheck %s --check-prefix=SPLIT
 // RUN: not syncopate-opt %s --syncopate-plan-pipeline 2>&1 | FileCheck %s --check-prefix=LOWERED
-// LOWERED: expects a transfer that copies, but got one that reduces: realization ldst_colocated cannot
+// LOWERED: 'chunk.put' op overwrites an input of rank 0 at offsets [0, 0] sizes [6, 2], which tables cannot say
 
 !b = !chunk.buffer<6x2xf32>
 

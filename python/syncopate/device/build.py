@@ -42,7 +42,7 @@ def library(
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_accumulates``, ``finish_tile``, ``open_call``,
+    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``finish_tile``, ``open_call``,
     ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization
     R of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is
     kept in memory and on disk.
@@ -109,7 +109,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
         "read_tile": _spec(key, entry.read_tile_entry, "t"),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
-        "tile_accumulates": _spec(key, entry.tile_accumulates_entry, "tile"),
+        "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
         "close_call": _spec(key, entry.close_call),
         "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=hopper),
@@ -118,7 +118,8 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             key,
             entry.roles,
             "input",
-            **{role.name: role in key.roles for role in Realization if role.is_device},
+            LDST_DEDICATED=Realization.LDST_DEDICATED in key.roles,
+            LDST_COLOCATED=Realization.LDST_COLOCATED in key.roles,
             WARPS=COPY_WARPS.value,
             REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
@@ -129,7 +130,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
     """How the commands of a role are carried out."""
     if role.is_dedicated:
         # All registers are the role's, and nothing else keeps the memory busy.
-        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 8, 4
+        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 32, 4
     else:
         # Four loads of 16 bytes per thread are what 40 registers hold; two of either operand, and their elements in
         # float32, are what 64 hold.
