@@ -118,8 +118,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             key,
             entry.roles,
             "input",
-            LDST_DEDICATED=Realization.LDST_DEDICATED in key.roles,
-            LDST_COLOCATED=Realization.LDST_COLOCATED in key.roles,
+            **{role.name: role in key.roles for role in Realization if role.is_device},
             WARPS=COPY_WARPS.value,
             REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
@@ -130,7 +129,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
     """How the commands of a role are carried out."""
     if role.is_dedicated:
         # All registers are the role's, and nothing else keeps the memory busy.
-        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 32, 4
+        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 8, 4
     else:
         # Four loads of 16 bytes per thread are what 40 registers hold; two of either operand, and their elements in
         # float32, are what 64 hold.
