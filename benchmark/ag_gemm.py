@@ -223,7 +223,7 @@ def load_programs(
                 *shape,
                 world_size=session.world_size,
                 realization=v.realization,
-                algorithm=f"direct_{v.direction}",
+                direction=v.direction,
                 splits=v.splits,
                 pause=v.pause,
             ),

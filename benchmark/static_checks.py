@@ -20,7 +20,7 @@ CHECKS = ("CheckPlanPass", "CheckClaimsPass", "CheckKernelPass", "CheckTablesPas
 RUNS = 5
 
 
-def write_plan(splits: int, algorithm: str) -> str:
+def write_plan(splits: int, algorithm: str, direction: str) -> str:
     """An all-gather on 8 ranks, each of whose 56 transfers is cut into `splits`."""
     rows = 8 * splits
     kind = f"!chunk.buffer<{RANKS * rows}x64xbf16>"
@@ -28,7 +28,7 @@ def write_plan(splits: int, algorithm: str) -> str:
         f"chunk.input %a[{rank * rows}, 0] sizes [{rows}, 64] on {rank} : {kind}"
         for rank in range(RANKS)
     ]
-    strategy = f"strategy <splits = {splits}, algorithm = {algorithm}>"
+    strategy = f"strategy <splits = {splits}, algorithm = {algorithm}, direction = {direction}>"
     return "\n".join(
         [
             f"chunk.plan @p mesh [{RANKS}] {strategy} {{",
@@ -61,14 +61,14 @@ def main() -> int:
     print("| transfers | algorithm |", *(f"{name} |" for name in CHECKS), "all checks | pipeline |")
     print("|---" * (4 + len(CHECKS)) + "|")
     for splits in SPLITS:
-        for algorithm in ("direct_push", "ring_pull"):
-            plan = write_plan(splits, algorithm)
+        for algorithm, direction in (("direct", "push"), ("ring", "pull")):
+            plan = write_plan(splits, algorithm, direction)
             runs = [time_passes(plan) for _ in range(RUNS)]
             times = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
             columns = [*(times[name] for name in CHECKS), sum(times[name] for name in CHECKS)]
             words = [f"{value:.1f}" for value in (*columns, times["Total"])]
             transfers = RANKS * (RANKS - 1) * splits
-            print(f"| {transfers:,} | {algorithm} | {' | '.join(words)} |", flush=True)
+            print(f"| {transfers:,} | {algorithm} {direction} | {' | '.join(words)} |", flush=True)
     return 0
 
 

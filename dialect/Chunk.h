@@ -38,6 +38,34 @@ mlir::LogicalResult verifyTransfer(mlir::Operation *op);
 /// Checks the constraints that every `CollectiveOpInterface` shares.
 mlir::LogicalResult verifyCollective(mlir::Operation *op);
 
+/// Checks the constraints of a transfer, wherever it comes from.
+mlir::LogicalResult verifyRoute(mlir::Operation *op,
+                                mlir::TypedValue<BufferType> srcBuffer,
+                                mlir::TypedValue<BufferType> dstBuffer,
+                                llvm::ArrayRef<int64_t> srcOffsets,
+                                llvm::ArrayRef<int64_t> dstOffsets,
+                                llvm::ArrayRef<int64_t> sizes, int64_t srcRank,
+                                int64_t dstRank);
+
+/// Checks that a group has `least` members or more, all of them ranks of the
+/// plan and none twice.
+mlir::LogicalResult verifyGroup(mlir::Operation *op,
+                                llvm::ArrayRef<int64_t> group, size_t least);
+
+/// True if the map only adds, multiplies by constants, and divides by positive
+/// ones.
+bool isAffine(mlir::AffineMap map);
+
+/// The value of an expression of such a map, if it fits.
+std::optional<int64_t> evaluate(mlir::AffineExpr expr,
+                                llvm::ArrayRef<int64_t> dims);
+
+/// What one member of a `chunk.spmd` transfers.
+struct Route {
+  llvm::SmallVector<int64_t, 4> srcOffsets, dstOffsets, sizes;
+  int64_t srcRank, dstRank;
+};
+
 /// Offsets and sizes of a member's block of a buffer that is cut along an axis;
 /// the size along the axis is zero if the block is empty.
 std::pair<llvm::SmallVector<int64_t, 4>, llvm::SmallVector<int64_t, 4>>

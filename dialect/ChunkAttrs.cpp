@@ -28,9 +28,9 @@ void ChunkDialect::registerAttrs() {
 }
 
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   Algorithm, int64_t splits, Realization,
-                                   TileOrder, int64_t group, int64_t pause,
-                                   int64_t commCtas) {
+                                   Algorithm, Direction, int64_t splits,
+                                   Realization, TileOrder, int64_t group,
+                                   int64_t pause, int64_t commCtas) {
   if (splits <= 0 || splits > kMaxSplits) // strategy_c1
     return emitError() << "expects splits to be in [1, " << kMaxSplits
                        << "], but got " << splits;

@@ -34,14 +34,23 @@ def Chunk_RealizationArrayAttr
     : TypedArrayAttrBase<Chunk_RealizationAttr, "realizations">;
 
 def Chunk_Algorithm : Chunk_I32Enum<"Algorithm",
-    "how a collective is decomposed into transfers", [
-      I32EnumAttrCase<"DirectPush", 0, "direct_push">,
-      I32EnumAttrCase<"DirectPull", 1, "direct_pull">,
-      I32EnumAttrCase<"RingPush", 2, "ring_push">,
-      I32EnumAttrCase<"RingPull", 3, "ring_pull">]>;
+    "between which members the parts of a collective travel", [
+      I32EnumAttrCase<"Direct", 0, "direct">,
+      I32EnumAttrCase<"Ring", 1, "ring">,
+      I32EnumAttrCase<"BidirectionalRing", 2, "bidirectional_ring">,
+      I32EnumAttrCase<"Hierarchical", 3, "hierarchical">,
+      I32EnumAttrCase<"RecursiveDoubling", 4, "recursive_doubling">]>;
 
 def Chunk_AlgorithmAttr
     : EnumAttr<Chunk_Dialect, Chunk_Algorithm, "algorithm">;
+
+def Chunk_Direction : Chunk_I32Enum<"Direction",
+    "which side carries the transfers of a collective out", [
+      I32EnumAttrCase<"Push", 0, "push">,
+      I32EnumAttrCase<"Pull", 1, "pull">]>;
+
+def Chunk_DirectionAttr
+    : EnumAttr<Chunk_Dialect, Chunk_Direction, "direction">;
 
 def Chunk_Reduction : Chunk_I32Enum<"Reduction",
     "how what arrives is combined with what is there", [
@@ -79,15 +88,17 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
   let summary = "the choices made for a plan";
   let description = [{
     What the passes of `syncopate-plan-pipeline` use where a transfer does not
-    say otherwise: the algorithm of collectives, the number of pieces a
-    transfer is split into, the realization, the tile order, the number of row
-    tiles that stay together in it, how long a co-located role rests after each
-    block that it stores to another rank, in nanoseconds, and the number of CTAs
-    that dedicated realizations have, if there are any.
+    say otherwise: the algorithm of collectives and the direction of their
+    transfers, the number of pieces a transfer is split into, the realization,
+    the tile order, the number of row tiles that stay together in it, how long a
+    co-located role rests after each block that it stores to another rank, in
+    nanoseconds, and the number of CTAs that dedicated realizations have, if
+    there are any.
 
-    A field that is left out has its default: `algorithm = direct_push`,
-    `splits = 1`, `realization = ldst_colocated`, `order = arrival`,
-    `group = 8`, `pause = 500`, `comm_ctas = 8`. A plan without a strategy has all of them.
+    A field that is left out has its default: `algorithm = direct`,
+    `direction = push`, `splits = 1`, `realization = ldst_colocated`,
+    `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`. A plan
+    without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [1, 4096], and `group` is positive.
@@ -97,7 +108,8 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     Example: `#chunk.strategy<splits = 4, realization = copy_engine>`.
   }];
   let parameters = (ins
-      Chunk_EnumField<Chunk_Algorithm, "DirectPush">:$algorithm,
+      Chunk_EnumField<Chunk_Algorithm, "Direct">:$algorithm,
+      Chunk_EnumField<Chunk_Direction, "Push">:$direction,
       Chunk_Field<"int64_t", "1">:$splits,
       Chunk_EnumField<Chunk_Realization, "LdstColocated">:$realization,
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,

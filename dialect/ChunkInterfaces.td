@@ -68,9 +68,15 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
 def Chunk_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::syncopate::chunk";
   let description = [{
-    A collective on one buffer, in place. The buffer is cut along an axis into
+    What the members of a group do together. A buffer is cut along an axis into
     as many blocks as the group has members, each of ceil(dimension / members)
-    rows, the last ones shorter or empty; block i belongs to member i.
+    rows, the last ones shorter or empty; block i belongs to member i. A
+    `chunk.broadcast` has no axis: its one block is the buffer. All are in
+    place but `chunk.all_to_all`.
+
+    `by` names the algorithm, the direction, or both, as in `by ring pull`;
+    what is not named is chosen by `chunk-decompose-collectives`, which also
+    says which algorithm there is for which collective.
 
     Constraints (checked once, for every implementation):
     * (collective_c1) the axis is a dimension of the buffer.
@@ -80,25 +86,33 @@ def Chunk_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     * (collective_c4) a block is at most 2^16 slices, as a transfer's is.
   }];
   let methods = [
-    InterfaceMethod<"The buffer.",
-      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getBuffer">,
-    InterfaceMethod<"The dimension that is cut.", "uint64_t", "getAxis">,
+    InterfaceMethod<"The buffer that is read.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getSrc">,
+    InterfaceMethod<"The buffer that is written.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getDst">,
+    InterfaceMethod<"The dimension that is cut, if one is.",
+      "::std::optional<int64_t>", "getCutAxis">,
     InterfaceMethod<"The members' ranks.", "::llvm::ArrayRef<int64_t>",
                     "getGroup">,
     InterfaceMethod<"Tokens that the collective comes after.",
       "::mlir::Operation::operand_range", "getDependencies">,
     InterfaceMethod<"The algorithm, if it is named.",
       "::std::optional<::syncopate::chunk::Algorithm>", "getAlgorithm">,
+    InterfaceMethod<"The direction, if it is named.",
+      "::std::optional<::syncopate::chunk::Direction>", "getDirection">,
     InterfaceMethod<"Token of its completion.",
       "::mlir::TypedValue<::syncopate::chunk::TokenType>", "getToken">,
-    InterfaceMethod<"Offsets and sizes of a member's block; the size along the "
-                    "axis is zero if it is empty.",
+    InterfaceMethod<"Offsets and sizes of a member's block of the source; the "
+                    "size along the axis is zero if it is empty. All of the "
+                    "buffer, for every member, if it is not cut.",
       "std::pair<::llvm::SmallVector<int64_t, 4>, "
       "::llvm::SmallVector<int64_t, 4>>",
       "getBlock", (ins "int64_t":$member), [{
-        return ::syncopate::chunk::getBlock($_op.getBuffer().getType(),
-                                            $_op.getAxis(),
-                                            $_op.getGroup().size(), member);
+        ::syncopate::chunk::BufferType type = $_op.getSrc().getType();
+        if (::std::optional<int64_t> axis = $_op.getCutAxis())
+          return ::syncopate::chunk::getBlock(type, *axis,
+                                              $_op.getGroup().size(), member);
+        return ::syncopate::chunk::getBlock(type, 0, 1, 0);
       }]>,
   ];
   let verify = [{ return verifyCollective($_op); }];

@@ -7,6 +7,7 @@
 
 #include "dialect/Chunk.h"
 
+#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -57,6 +58,82 @@ static void printCommunicationRoles(OpAsmPrinter &printer, RolesOp,
   }
 }
 
+/// Parses what may stand behind `by`: an algorithm, a direction, or both.
+static ParseResult parseAlgorithm(OpAsmParser &parser, AlgorithmAttr &algorithm,
+                                  DirectionAttr &direction) {
+  if (failed(parser.parseOptionalKeyword("by")))
+    return success();
+  MLIRContext *context = parser.getContext();
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  if (std::optional<Direction> named = symbolizeDirection(word)) {
+    direction = DirectionAttr::get(context, *named);
+    return success();
+  }
+  std::optional<Algorithm> named = symbolizeAlgorithm(word);
+  if (!named)
+    return parser.emitError(loc)
+           << "expects an algorithm or a direction, but got '" << word << "'";
+  algorithm = AlgorithmAttr::get(context, *named);
+  for (Direction known : {Direction::Push, Direction::Pull})
+    if (succeeded(parser.parseOptionalKeyword(stringifyDirection(known)))) {
+      direction = DirectionAttr::get(context, known);
+      break;
+    }
+  return success();
+}
+
+static void printAlgorithm(OpAsmPrinter &printer, Operation *,
+                           AlgorithmAttr algorithm, DirectionAttr direction) {
+  if (!algorithm && !direction)
+    return;
+  printer << "by";
+  if (algorithm)
+    printer << ' ' << stringifyAlgorithm(algorithm.getValue());
+  if (direction)
+    printer << ' ' << stringifyDirection(direction.getValue());
+}
+
+/// Parses `after(%t at map, %u)`, where no map is that of the same member.
+static ParseResult
+parseMemberTokens(OpAsmParser &parser,
+                  SmallVectorImpl<OpAsmParser::UnresolvedOperand> &tokens,
+                  ArrayAttr &members) {
+  Builder &builder = parser.getBuilder();
+  SmallVector<Attribute> maps;
+  auto parseToken = [&]() -> ParseResult {
+    if (parser.parseOperand(tokens.emplace_back()))
+      return failure();
+    AffineMapAttr map = AffineMapAttr::get(builder.getMultiDimIdentityMap(1));
+    if (succeeded(parser.parseOptionalKeyword("at")) &&
+        parser.parseAttribute(map))
+      return failure();
+    maps.push_back(map);
+    return success();
+  };
+  if (succeeded(parser.parseOptionalKeyword("after")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseToken))
+    return failure();
+  members = builder.getArrayAttr(maps);
+  return success();
+}
+
+static void printMemberTokens(OpAsmPrinter &printer, Operation *,
+                              OperandRange tokens, ArrayAttr members) {
+  if (tokens.empty())
+    return;
+  printer << "after(";
+  llvm::interleaveComma(llvm::zip(tokens, members), printer, [&](auto pair) {
+    auto [token, map] = pair;
+    printer << token;
+    if (!cast<AffineMapAttr>(map).getValue().isIdentity())
+      printer << " at " << map;
+  });
+  printer << ')';
+}
+
 #include "dialect/ChunkInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -79,6 +156,15 @@ StrategyAttr PlanOp::getStrategyOrDefault() {
 
 SmallVector<BufferOp> PlanOp::getBuffers() {
   return llvm::to_vector(getBody().getOps<BufferOp>());
+}
+
+//===----------------------------------------------------------------------===//
+// AllToAllOp
+//===----------------------------------------------------------------------===//
+
+SmallVector<int64_t, 4> AllToAllOp::getSlot(int64_t member) {
+  return getBlock(getDst().getType(), getAxis(), getGroup().size(), member)
+      .first;
 }
 
 //===----------------------------------------------------------------------===//

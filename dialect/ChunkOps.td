@@ -264,24 +264,39 @@ def Chunk_GetOp : Chunk_TransferOp<"get"> {
   }];
 }
 
-/// A collective, of a plan or of what a plan claims to be.
-class Chunk_CollectiveOp<string opMnemonic, dag more = (ins), string words = "">
+/// A collective, of a plan or of what a plan claims to be. `about` are its
+/// buffers and what else it is about, `words` and `types` how they are written.
+class Chunk_CollectiveOp<string opMnemonic, dag about, string words,
+                         string types>
     : Chunk_Op<opMnemonic, [
         ParentOneOf<["PlanOp", "ClaimOp"]>,
         DeclareOpInterfaceMethods<Chunk_CollectiveOpInterface>]> {
-  let arguments = !con((ins Chunk_BufferType:$buffer), more,
-                       (ins I64Attr:$axis,
-                            DenseI64ArrayAttr:$group,
+  let arguments = !con(about,
+                       (ins DenseI64ArrayAttr:$group,
                             Variadic<Chunk_TokenType>:$dependencies,
-                            OptionalAttr<Chunk_AlgorithmAttr>:$algorithm));
+                            OptionalAttr<Chunk_AlgorithmAttr>:$algorithm,
+                            OptionalAttr<Chunk_DirectionAttr>:$direction));
   let results = (outs Chunk_TokenType:$token);
-  let assemblyFormat = "$buffer " # words # [{
-    `axis` $axis `group` $group (`after` `(` $dependencies^ `)`)?
-    (`by` `` $algorithm^)? attr-dict `:` type($buffer)
+  let assemblyFormat = words # [{
+    `group` $group (`after` `(` $dependencies^ `)`)?
+    custom<Algorithm>($algorithm, $direction) attr-dict `:`
+  }] # types;
+}
+
+/// A collective on the blocks of one buffer, in place.
+class Chunk_InPlaceCollectiveOp<string opMnemonic, dag more = (ins),
+                                string words = "">
+    : Chunk_CollectiveOp<opMnemonic,
+        !con((ins Chunk_BufferType:$buffer), more, (ins I64Attr:$axis)),
+        "$buffer " # words # " `axis` $axis ", "type($buffer)"> {
+  let extraClassDefinition = [{
+    TypedValue<BufferType> $cppClass::getSrc() { return getBuffer(); }
+    TypedValue<BufferType> $cppClass::getDst() { return getBuffer(); }
+    std::optional<int64_t> $cppClass::getCutAxis() { return getAxis(); }
   }];
 }
 
-def Chunk_AllGatherOp : Chunk_CollectiveOp<"all_gather"> {
+def Chunk_AllGatherOp : Chunk_InPlaceCollectiveOp<"all_gather"> {
   let summary = "gather the members' blocks of a buffer at all members";
   let description = [{
     Member i holds block i; afterwards every member holds all blocks.
@@ -293,7 +308,7 @@ def Chunk_AllGatherOp : Chunk_CollectiveOp<"all_gather"> {
   }];
 }
 
-def Chunk_ReduceScatterOp : Chunk_CollectiveOp<"reduce_scatter",
+def Chunk_ReduceScatterOp : Chunk_InPlaceCollectiveOp<"reduce_scatter",
     (ins Chunk_ReductionAttr:$reduction), "`reduce` `` $reduction"> {
   let summary = "reduce the members' buffers, each member one block";
   let description = [{
@@ -307,7 +322,7 @@ def Chunk_ReduceScatterOp : Chunk_CollectiveOp<"reduce_scatter",
   }];
 }
 
-def Chunk_AllReduceOp : Chunk_CollectiveOp<"all_reduce",
+def Chunk_AllReduceOp : Chunk_InPlaceCollectiveOp<"all_reduce",
     (ins Chunk_ReductionAttr:$reduction), "`reduce` `` $reduction"> {
   let summary = "reduce the members' buffers, at all members";
   let description = [{
@@ -318,6 +333,59 @@ def Chunk_AllReduceOp : Chunk_CollectiveOp<"all_reduce",
     The constraints are those of `CollectiveOpInterface`.
 
     Example: `%t = chunk.all_reduce %a reduce sum axis 0 group [0, 1] : !chunk.buffer<4x4xf32>`.
+  }];
+}
+
+def Chunk_AllToAllOp : Chunk_CollectiveOp<"all_to_all",
+    (ins Chunk_BufferType:$src, Chunk_BufferType:$dst, I64Attr:$axis),
+    "$src `to` $dst `axis` $axis ", "type($src) `to` type($dst)"> {
+  let summary = "send each member's blocks to all members";
+  let description = [{
+    Every member holds all blocks of `src`; afterwards block j of member i is in
+    block i of `dst` at member j, the member's own block included. A block of
+    `dst` has as many rows as the first one of `src`. Where the blocks of `src`
+    are not all of one size, what comes to member j takes the first rows of
+    each block of `dst`, and the others stay as they are.
+
+    It is never in place: each block would have to leave its place before, and
+    after, another one comes there.
+
+    The constraints are those of `CollectiveOpInterface`, and:
+    * (all_to_all_c1) `src` and `dst` are two buffers.
+    * (all_to_all_c2) both have the same element type.
+    * (all_to_all_c3) both have the same shape, but that along the axis `dst`
+      has the number of members times ceil(dimension of `src` / members) rows.
+
+    Example: `%t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !chunk.buffer<3x4xf32> to !chunk.buffer<4x4xf32>`.
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Offsets in `dst` at which what comes from a member begins.
+    ::llvm::SmallVector<int64_t, 4> getSlot(int64_t member);
+  }];
+  let extraClassDefinition = [{
+    std::optional<int64_t> $cppClass::getCutAxis() { return getAxis(); }
+  }];
+}
+
+def Chunk_BroadcastOp : Chunk_CollectiveOp<"broadcast",
+    (ins Chunk_BufferType:$buffer, I64Attr:$root), "$buffer `root` $root ",
+    "type($buffer)"> {
+  let summary = "bring one member's buffer to all members";
+  let description = [{
+    Rank `root` holds the buffer; afterwards every member does.
+
+    The constraints are those of `CollectiveOpInterface`, and:
+    * (broadcast_c1) the root is a rank of the group.
+
+    Example:
+    `%t = chunk.broadcast %a root 1 group [0, 1] : !chunk.buffer<4x4xf32>`.
+  }];
+  let hasVerifier = 1;
+  let extraClassDefinition = [{
+    TypedValue<BufferType> $cppClass::getSrc() { return getBuffer(); }
+    TypedValue<BufferType> $cppClass::getDst() { return getBuffer(); }
+    std::optional<int64_t> $cppClass::getCutAxis() { return std::nullopt; }
   }];
 }
 
@@ -362,6 +430,108 @@ def Chunk_JoinOp : Chunk_PlanBodyOp<"join", [Pure]> {
   let results = (outs Chunk_TokenType:$token);
   let assemblyFormat = "$dependencies attr-dict";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Rank-affine form
+//===----------------------------------------------------------------------===//
+
+def Chunk_SpmdOp : Chunk_PlanBodyOp<"spmd", [
+    NoRegionArguments, NoTerminator, SingleBlock]> {
+  let summary = "what every member of a group transfers, written once";
+  let description = [{
+    Each `chunk.transfer` in the body is carried out by every member of the
+    group, which differ only in their position in it: offsets and peers are
+    affine in that. All of it comes after the tokens in `after`; the token is
+    that of all transfers.
+
+    It means what `chunk-expand-spmd` makes of it: for one transfer after
+    another, a put or get of each member.
+
+    Constraints:
+    * (spmd_c1) the group has at least one member, all of them ranks of the
+      plan, none twice.
+    * (spmd_c2) the body holds transfers only, at least one.
+
+    Example: an all_gather around a ring of three.
+
+    ```mlir
+    %t = chunk.spmd group [0, 1, 2] {
+      %0 = chunk.transfer push %a at affine_map<(i) -> (i * 2, 0)>
+        to %a at affine_map<(i) -> (i * 2, 0)> sizes [2, 4]
+        peer affine_map<(i) -> ((i + 1) mod 3)>
+        : !chunk.buffer<6x4xf32> to !chunk.buffer<6x4xf32>
+      %1 = chunk.transfer push %a at affine_map<(i) -> ((i - 1) mod 3 * 2, 0)>
+        to %a at affine_map<(i) -> ((i - 1) mod 3 * 2, 0)> sizes [2, 4]
+        peer affine_map<(i) -> ((i + 1) mod 3)>
+        after(%0 at affine_map<(i) -> ((i - 1) mod 3)>)
+        : !chunk.buffer<6x4xf32> to !chunk.buffer<6x4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins DenseI64ArrayAttr:$group,
+                       Variadic<Chunk_TokenType>:$dependencies);
+  let results = (outs Chunk_TokenType:$token);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `group` $group (`after` `(` $dependencies^ `)`)? attr-dict-with-keyword
+    $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Chunk_TransferOp : Chunk_Op<"transfer", [HasParent<"SpmdOp">]> {
+  let summary = "a transfer of every member of a group";
+  let description = [{
+    With `push`, member i puts the chunk at `src` to `dst` at the member whose
+    position is given by `peer`; with `pull`, it gets it from there. The maps
+    take i. What lies outside of either buffer at its end is left out, so that
+    the last blocks may be shorter, or empty: then nothing is transferred, and
+    what comes after this comes after what this comes after.
+
+    `after(%t at map)` comes after the transfer `%t` of the member whose
+    position the map gives; without a map, after the same member's.
+
+    Constraints:
+    * (spmd_transfer_c1) the maps take one dimension, give as many offsets as
+      the buffers have dimensions, or one position, and are affine as those of
+      footprints are.
+    * (spmd_transfer_c2) for every member, peers and those in `after` are
+      positions in the group.
+    * (spmd_transfer_c3) for every member, offsets are not negative.
+    * (spmd_transfer_c4) tokens in `after` are those of transfers of the same
+      body.
+    * (spmd_transfer_c5) some member transfers something; what each does keeps
+      the constraints of `TransferOpInterface`.
+  }];
+  let arguments = (ins Chunk_DirectionAttr:$direction,
+                       Chunk_BufferType:$src,
+                       AffineMapAttr:$src_offsets,
+                       Chunk_BufferType:$dst,
+                       AffineMapAttr:$dst_offsets,
+                       DenseI64ArrayAttr:$sizes,
+                       AffineMapAttr:$peer,
+                       OptionalAttr<Chunk_ReductionAttr>:$reduction,
+                       Variadic<Chunk_TokenType>:$dependencies,
+                       AffineMapArrayAttr:$members,
+                       OptionalAttr<Chunk_RealizationAttr>:$realization);
+  let results = (outs Chunk_TokenType:$token);
+  let assemblyFormat = [{
+    `` $direction $src `at` $src_offsets `to` $dst `at` $dst_offsets
+    `sizes` $sizes `peer` $peer (`reduce` `` $reduction^)?
+    custom<MemberTokens>($dependencies, $members)
+    (`realize` `` $realization^)? attr-dict `:` type($src) `to` type($dst)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What a member transfers, if anything is left of it. Requires that the
+    /// constraints up to the third hold.
+    std::optional<Route> getRoute(int64_t member);
+    /// The position of the member whose transfer a member's comes after, for
+    /// one of the tokens.
+    int64_t getMember(unsigned token, int64_t member);
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -106,19 +106,21 @@ static LogicalResult verifySlices(Operation *op, BufferType src, BufferType dst,
   return success();
 }
 
-LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
-  auto transfer = cast<TransferOpInterface>(op);
-  BufferType src = transfer.getSrc().getType();
-  BufferType dst = transfer.getDst().getType();
+LogicalResult syncopate::chunk::verifyRoute(Operation *op,
+                                            TypedValue<BufferType> srcBuffer,
+                                            TypedValue<BufferType> dstBuffer,
+                                            ArrayRef<int64_t> srcOffsets,
+                                            ArrayRef<int64_t> dstOffsets,
+                                            ArrayRef<int64_t> sizes,
+                                            int64_t srcRank, int64_t dstRank) {
+  BufferType src = srcBuffer.getType(), dst = dstBuffer.getType();
   // transfer_c1
-  if (failed(verifyRank(op, "src", transfer.getSrcRank())) ||
-      failed(verifyRank(op, "dst", transfer.getDstRank())))
+  if (failed(verifyRank(op, "src", srcRank)) ||
+      failed(verifyRank(op, "dst", dstRank)))
     return failure();
   // transfer_c2, transfer_c3
-  if (failed(verifyRegion(op, "src", src, transfer.getSrcOffsets(),
-                          transfer.getSizes())) ||
-      failed(verifyRegion(op, "dst", dst, transfer.getDstOffsets(),
-                          transfer.getSizes())))
+  if (failed(verifyRegion(op, "src", src, srcOffsets, sizes)) ||
+      failed(verifyRegion(op, "dst", dst, dstOffsets, sizes)))
     return failure();
   // transfer_c4
   if (src.getElementType() != dst.getElementType())
@@ -126,18 +128,23 @@ LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
            << "expects src and dst to have the same element type, but got "
            << src.getElementType() << " and " << dst.getElementType();
   // transfer_c5
-  if (transfer.getSrcRank() == transfer.getDstRank() &&
-      transfer.getSrc() == transfer.getDst()) {
+  if (srcRank == dstRank && srcBuffer == dstBuffer) {
     bool disjoint = false;
-    for (auto [from, to, size] :
-         llvm::zip(transfer.getSrcOffsets(), transfer.getDstOffsets(),
-                   transfer.getSizes()))
+    for (auto [from, to, size] : llvm::zip(srcOffsets, dstOffsets, sizes))
       disjoint |= from + size <= to || to + size <= from;
     if (!disjoint)
       return op->emitOpError("expects src and dst chunks of the same buffer "
                              "on the same rank not to overlap");
   }
-  return verifySlices(op, src, dst, transfer.getSizes()); // transfer_c6
+  return verifySlices(op, src, dst, sizes); // transfer_c6
+}
+
+LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
+  auto transfer = cast<TransferOpInterface>(op);
+  return verifyRoute(op, transfer.getSrc(), transfer.getDst(),
+                     transfer.getSrcOffsets(), transfer.getDstOffsets(),
+                     transfer.getSizes(), transfer.getSrcRank(),
+                     transfer.getDstRank());
 }
 
 LogicalResult PlanOp::verify() {
@@ -203,8 +210,8 @@ LogicalResult PlanOp::verifyRegions() {
                       it->second, "the other output");
     } else if (isa<TransferOpInterface>(op)) {
       ++transfers;
-    } else if (!isa<InputOp, ProduceOp, CollectiveOpInterface, ClaimOp, JoinOp>(
-                   op)) {
+    } else if (!isa<InputOp, ProduceOp, CollectiveOpInterface, SpmdOp, ClaimOp,
+                    JoinOp>(op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
@@ -249,17 +256,12 @@ LogicalResult ProduceOp::verify() {
 
 LogicalResult OutputOp::verify() { return verifyRankRegion(*this, "output"); }
 
-LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
-  auto collective = cast<CollectiveOpInterface>(op);
-  BufferType type = collective.getBuffer().getType();
-  auto axis = static_cast<int64_t>(collective.getAxis());
-  ArrayRef<int64_t> group = collective.getGroup();
-  if (axis < 0 || axis >= static_cast<int64_t>(type.getRank()))
-    return op->emitOpError() << "expects axis to be in [0, " << type.getRank()
-                             << "), but got " << axis; // collective_c1
-  if (group.size() < 2)
-    return op->emitOpError() << "expects a group of at least 2 ranks, but got "
-                             << group.size(); // collective_c2
+LogicalResult syncopate::chunk::verifyGroup(Operation *op,
+                                            ArrayRef<int64_t> group,
+                                            size_t least) {
+  if (group.size() < least)
+    return op->emitOpError() << "expects a group of at least " << least
+                             << " ranks, but got " << group.size();
   llvm::SmallDenseSet<int64_t> seen;
   for (int64_t rank : group) {
     if (failed(verifyRank(op, "group", rank)))
@@ -268,12 +270,52 @@ LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
       return op->emitOpError() << "expects unique ranks in the group, but got "
                                << rank << " twice";
   }
+  return success();
+}
+
+LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
+  auto collective = cast<CollectiveOpInterface>(op);
+  BufferType type = collective.getSrc().getType();
+  std::optional<int64_t> axis = collective.getCutAxis();
+  ArrayRef<int64_t> group = collective.getGroup();
+  if (axis && (*axis < 0 || *axis >= static_cast<int64_t>(type.getRank())))
+    return op->emitOpError() << "expects axis to be in [0, " << type.getRank()
+                             << "), but got " << *axis; // collective_c1
+  if (failed(verifyGroup(op, group, 2)))                // collective_c2
+    return failure();
   if (!type.hasStaticShape()) // collective_c3
     return op->emitOpError()
            << "expects a buffer of static shape, but got " << type;
-  SmallVector<int64_t> block(type.getShape()); // collective_c4
-  block[axis] = llvm::divideCeilSigned(block[axis], group.size());
-  return verifySlices(op, type, type, block);
+  // collective_c4; no block is larger than the first one.
+  return verifySlices(op, type, type, collective.getBlock(0).second);
+}
+
+LogicalResult AllToAllOp::verify() {
+  BufferType src = getSrc().getType(), dst = getDst().getType();
+  if (getSrc() == getDst()) // all_to_all_c1
+    return emitOpError("expects src and dst to be two buffers: a block cannot "
+                       "come to a place that another one has not left");
+  if (src.getElementType() != dst.getElementType()) // all_to_all_c2
+    return emitOpError()
+           << "expects src and dst to have the same element type, but got "
+           << src.getElementType() << " and " << dst.getElementType();
+  SmallVector<int64_t> shape(src.getShape()); // all_to_all_c3
+  auto members = static_cast<int64_t>(getGroup().size());
+  int64_t &rows = shape[getAxis()];
+  rows = llvm::divideCeilSigned(rows, members) * members;
+  if (dst.getShape() != ArrayRef(shape))
+    return emitOpError() << "expects dst to have shape [" << shape
+                         << "], but got [" << dst.getShape() << "]";
+  auto collective = cast<CollectiveOpInterface>(getOperation());
+  return verifySlices(*this, src, dst, collective.getBlock(0).second);
+}
+
+LogicalResult BroadcastOp::verify() {
+  int64_t root = getRoot();
+  if (!llvm::is_contained(getGroup(), root)) // broadcast_c1
+    return emitOpError() << "expects root to be one of the group ["
+                         << getGroup() << "], but got " << root;
+  return success();
 }
 
 /// Runs after the verifier of the collective.
@@ -354,23 +396,6 @@ LogicalResult KernelOp::verifyRegions() {
     if (!isa<FootprintOp>(op)) // kernel_c4
       return op.emitOpError("expects a footprint in the body of a kernel");
   return success();
-}
-
-/// True if the map only adds, multiplies by constants, and divides by positive
-/// ones. MLIR prints the least constant of 64 bits, but cannot read it.
-static bool isAffine(AffineMap map) {
-  bool affine = true;
-  map.walkExprs([&](AffineExpr expr) {
-    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-      affine &= constant.getValue() != std::numeric_limits<int64_t>::min();
-    auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-    if (!binary || expr.getKind() == AffineExprKind::Add)
-      return;
-    auto rhs = dyn_cast<AffineConstantExpr>(binary.getRHS());
-    affine &=
-        rhs && (expr.getKind() == AffineExprKind::Mul || rhs.getValue() > 0);
-  });
-  return affine;
 }
 
 LogicalResult FootprintOp::verify() {

@@ -85,15 +85,17 @@ def main() -> None:
     )
     parser.add_argument(
         "--algorithm",
-        default="direct_push",
-        help="direct_push, direct_pull, ring_push or ring_pull (default: %(default)s)",
+        default="direct",
+        help="direct, ring, bidirectional_ring or recursive_doubling (default: %(default)s)",
     )
+    parser.add_argument("--direction", default="push", help="push or pull (default: %(default)s)")
     parser.add_argument(
         "--splits", type=int, default=1, help="pieces per transfer (default: %(default)s)"
     )
     arguments = parser.parse_args()
     strategy = Strategy(
         algorithm=arguments.algorithm,
+        direction=arguments.direction,
         realization=arguments.realization,
         splits=arguments.splits,
     )

@@ -72,7 +72,7 @@ def compile_program(world: int, m: int, n: int, k: int) -> syncopate.Program:
         },
         tiles=(-(-m // block_m), -(-n // block_n)),
         ctas=ctas,
-        strategy=Strategy(algorithm="direct_pull", realization="copy_engine"),
+        strategy=Strategy(direction="pull", realization="copy_engine"),
         # Addresses made of pointers are not followed: say which rows of X a tile reads.
         footprints=[Footprint("x", lambda m, n: (m * block_m, 0), (block_m, k))],
         options={"num_warps": 8, "num_stages": 3},

@@ -22,6 +22,8 @@ namespace {
 struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<std::string> algorithm{*this, "algorithm",
                                 llvm::cl::desc("algorithm of collectives")};
+  Option<std::string> direction{*this, "direction",
+                                llvm::cl::desc("direction of collectives")};
   Option<int64_t> splits{*this, "splits", llvm::cl::desc("pieces per transfer"),
                          llvm::cl::init(0)};
   Option<std::string> realization{*this, "realization",
@@ -43,7 +45,9 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options) {
   OpPassManager &transfers = manager.nest<PlanOp>();
-  transfers.addPass(createDecomposeCollectivesPass({options.algorithm}));
+  transfers.addPass(createExpandSpmdPass());
+  transfers.addPass(
+      createDecomposeCollectivesPass({options.algorithm, options.direction}));
   transfers.addPass(createSplitTransfersPass({options.splits}));
   transfers.addPass(createCheckPlanPass());
   transfers.addPass(createCheckClaimsPass());

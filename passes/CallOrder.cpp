@@ -326,10 +326,13 @@ LogicalResult CallOrder::collectTwins() {
               flag.signal,
               positions[flag.rank][*flag.taken],
               std::nullopt,
+              std::nullopt,
               strands[raiser.strand].rank,
               strands[raiser.strand].part == Part::End};
     if (raiser.row >= 0)
       twin.raisingCommand = positions[twin.raisingRank][raiser.row];
+    if (strands[raiser.strand].part == Part::Group)
+      twin.raisingGroup = strands[raiser.strand].number;
     twins.push_back(twin);
   }
   return success();

@@ -117,12 +117,18 @@ public:
   /// who has seen this in the present call.
   bool wasComplete(Position command, const Seen &seen) const;
 
-  /// The engine's waits for a twin, and who raises it: a command, or the end or
-  /// the opening of a rank's call.
+  /// What has been seen when all tiles of a group are done.
+  const Seen &atGroup(int64_t rank, int64_t group) const {
+    return groups[rank][group].seen;
+  }
+
+  /// The engine's waits for a twin, and who raises it: a command, a group of
+  /// tiles, or the end or the opening of a rank's call.
   struct Twin {
     int64_t rank, signal;
     Position waiter;
     std::optional<Position> raisingCommand;
+    std::optional<int64_t> raisingGroup;
     int64_t raisingRank;
     bool atEnd;
   };

@@ -208,21 +208,28 @@ public:
 
   LogicalResult check() {
     ArrayRef<int64_t> group = collective.getGroup();
+    Operation *op = collective.getOperation();
+    if (auto broadcast = dyn_cast<BroadcastOp>(op))
+      return checkBlock("the buffer", getBlock(0),
+                        static_cast<int64_t>(broadcast.getRoot()), group);
     for (auto [member, owner] : llvm::enumerate(group)) {
-      auto [offsets, sizes] = collective.getBlock(member);
-      Box block(offsets, sizes);
+      std::string name = "block " + std::to_string(member);
+      Box block = getBlock(member);
       if (block.isEmpty())
         continue;
+      if (auto exchange = dyn_cast<AllToAllOp>(op)) {
+        for (auto [number, source] : llvm::enumerate(group))
+          if (failed(checkBlock(name, block, source, owner,
+                                exchange.getSlot(number))))
+            return failure();
+        continue;
+      }
       // Who has a part in the block, and who holds it in the end.
       ArrayRef<int64_t> sources = reduction ? group : ArrayRef(owner);
       ArrayRef<int64_t> holders =
-          isa<ReduceScatterOp>(collective) ? ArrayRef(owner) : group;
-      auto expected = combine(member, block, sources);
-      if (failed(expected))
+          isa<ReduceScatterOp>(op) ? ArrayRef(owner) : group;
+      if (failed(checkBlock(name, block, sources, holders)))
         return failure();
-      for (int64_t rank : holders)
-        if (failed(checkBlock(member, rank, block, *expected)))
-          return failure();
     }
     return success();
   }
@@ -230,15 +237,47 @@ public:
 private:
   using Contents = SmallVector<std::pair<Box, Content>>;
 
+  Box getBlock(int64_t member) {
+    auto [offsets, sizes] = collective.getBlock(member);
+    return Box(offsets, sizes);
+  }
+
+  /// `holders` hold what `sources` had in a block of the source, at `offsets`
+  /// of the destination if these are not the same.
+  LogicalResult checkBlock(StringRef name, const Box &block,
+                           ArrayRef<int64_t> sources, ArrayRef<int64_t> holders,
+                           ArrayRef<int64_t> offsets = {}) {
+    auto expected = combine(name, block, sources);
+    if (failed(expected))
+      return failure();
+    std::string what =
+        reduction ? "the " + stringifyReduction(*reduction).str() +
+                        " of all members' " + name.str()
+                  : name.str() + " of rank " + std::to_string(sources.front());
+    Box there = block;
+    if (!offsets.empty())
+      there.offsets.assign(offsets.begin(), offsets.end());
+    for (auto &[box, content] : *expected)
+      for (size_t dim = 0; dim < there.offsets.size(); ++dim) {
+        int64_t distance = block.offsets[dim] - there.offsets[dim];
+        box.offsets[dim] -= distance;
+        content.shift(dim, distance);
+      }
+    for (int64_t rank : holders)
+      if (failed(checkRank(what, rank, there, *expected)))
+        return failure();
+    return success();
+  }
+
   /// What a block is to be made of, part by part: the contents of `sources`
   /// when the collective starts.
-  FailureOr<Contents> combine(int64_t member, const Box &block,
+  FailureOr<Contents> combine(StringRef name, const Box &block,
                               ArrayRef<int64_t> sources) {
     Contents result;
     for (auto [number, rank] : llvm::enumerate(sources)) {
       Contents next;
       SmallVector<Box> missing{block};
-      before.forEachPiece({rank, collective.getBuffer()}, block,
+      before.forEachPiece({rank, collective.getSrc()}, block,
                           [&](const Box &part, const Memory::Piece &piece) {
                             subtract(missing, part);
                             if (number == 0) {
@@ -255,7 +294,7 @@ private:
                           });
       if (!missing.empty())
         return claim.emitOpError()
-               << "expects rank " << rank << " to hold block " << member
+               << "expects rank " << rank << " to hold " << name
                << " when the collective starts, but at offsets ["
                << missing.front().offsets << "] sizes ["
                << missing.front().sizes << "] it holds nothing";
@@ -264,14 +303,14 @@ private:
     return result;
   }
 
-  /// Rank `rank` holds what is expected of a block.
-  LogicalResult checkBlock(int64_t member, int64_t rank, const Box &block,
-                           const Contents &expected) {
+  /// Rank `rank` holds what is expected in a block.
+  LogicalResult checkRank(StringRef what, int64_t rank, const Box &block,
+                          const Contents &expected) {
     SmallVector<Box> missing{block};
     std::optional<std::pair<Box, Memory::Piece>> wrong;
     for (auto &[part, content] : expected)
       memory.forEachPiece(
-          {rank, collective.getBuffer()}, part,
+          {rank, collective.getDst()}, part,
           [&](const Box &box, const Memory::Piece &piece) {
             subtract(missing, box);
             if (!wrong &&
@@ -282,14 +321,8 @@ private:
       return success();
     const Box &where = wrong ? wrong->first : missing.front();
     InFlightDiagnostic diag = claim.emitOpError();
-    diag << "expects rank " << rank << " to hold "
-         << (reduction ? "the " + stringifyReduction(*reduction).str() +
-                             " of all members' block "
-                       : "block ")
-         << member;
-    if (!reduction)
-      diag << " of rank " << collective.getGroup()[member];
-    diag << ", but at offsets [" << where.offsets << "] sizes [" << where.sizes
+    diag << "expects rank " << rank << " to hold " << what
+         << ", but at offsets [" << where.offsets << "] sizes [" << where.sizes
          << "] it ";
     if (!wrong)
       return diag << "holds nothing";

@@ -351,6 +351,9 @@ private:
         ordered =
             isSameStream(twin.waiter, *twin.raisingCommand) ||
             order.wasComplete(twin.waiter, order.atStart(*twin.raisingCommand));
+      else if (twin.raisingGroup) // likewise
+        ordered = order.wasComplete(
+            twin.waiter, order.atGroup(twin.raisingRank, *twin.raisingGroup));
       else if (twin.atEnd) // at the end of the call that took it down
         ordered =
             CallOrder::isComplete(twin.waiter, order.atEnd(twin.raisingRank));

@@ -8,7 +8,6 @@
 #include "passes/KernelDependence.h"
 
 #include "mlir/IR/AffineMap.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -25,38 +24,6 @@ std::array<int64_t, 3> KernelDependence::getCoordinates(KernelOp kernel,
     tile /= grid[i];
   }
   return coordinates;
-}
-
-/// The value of an affine expression, if it fits.
-static std::optional<int64_t> evaluate(AffineExpr expr,
-                                       ArrayRef<int64_t> dims) {
-  if (auto dim = dyn_cast<AffineDimExpr>(expr))
-    return dims[dim.getPosition()];
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-    return constant.getValue();
-  auto binary = cast<AffineBinaryOpExpr>(expr);
-  std::optional<int64_t> lhs = evaluate(binary.getLHS(), dims);
-  std::optional<int64_t> rhs = evaluate(binary.getRHS(), dims);
-  if (!lhs || !rhs)
-    return std::nullopt;
-  int64_t result;
-  switch (expr.getKind()) {
-  case AffineExprKind::Add:
-    if (llvm::AddOverflow(*lhs, *rhs, result))
-      return std::nullopt;
-    return result;
-  case AffineExprKind::Mul:
-    if (llvm::MulOverflow(*lhs, *rhs, result))
-      return std::nullopt;
-    return result;
-  // Divisors are positive constants (footprint_c2).
-  case AffineExprKind::FloorDiv:
-    return llvm::divideFloorSigned(*lhs, *rhs);
-  case AffineExprKind::CeilDiv:
-    return llvm::divideCeilSigned(*lhs, *rhs);
-  default:
-    return llvm::mod(*lhs, *rhs);
-  }
 }
 
 Box syncopate::getAccessedBox(FootprintOp footprint, BufferType type,

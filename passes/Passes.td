@@ -15,6 +15,21 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandSpmdPass : Pass<"chunk-expand-spmd", "::syncopate::chunk::PlanOp"> {
+  let summary = "Rewrite what every member of a group transfers into puts and gets";
+  let description = [{
+    Why: passes look at all ranks at once, and know only transfers between two
+    of them.
+
+    For one `chunk.transfer` after another, each member of the `chunk.spmd` puts
+    or gets its own chunk. A member whose chunk lies outside of the buffers does
+    nothing; what comes after that comes after what it comes after.
+
+    Ensures: no `chunk.spmd` is left; users of its token come after all of its
+    transfers. Example: test/passes/expand-spmd.mlir.
+  }];
+}
+
 def DecomposeCollectivesPass
     : Pass<"chunk-decompose-collectives", "::syncopate::chunk::PlanOp"> {
   let summary = "Rewrite collectives into puts and gets";
@@ -22,27 +37,41 @@ def DecomposeCollectivesPass
     Why: a schedule knows only transfers between two ranks; a collective can be
     carried out by several algorithms.
 
-    The algorithm is the one that the collective names with `by`, else the
-    option, else the strategy of the plan:
-    * `direct_push`: each member puts its block to every other, the next one
-      first, so that no destination is hit by all at once. A reduction: each
-      member puts its part of every block into that of the block's member, one
-      after another.
-    * `direct_pull`: the same with gets.
-    * `ring_push`, `ring_pull`: blocks travel around the ring in
-      (members - 1) steps, each after the one that brought it. In a reduction
-      they grow on the way, and end where they belong.
+    Algorithm and direction are those that the collective names with `by`, else
+    the options, else the strategy of the plan. With `push`, transfers are puts,
+    carried out by those who have the data; with `pull`, gets. Algorithms:
+    * `direct`: each member with every other, the next one first, so that no
+      destination is hit by all at once. In a reduction, what the others have
+      goes into each member's block, one after another.
+    * `ring`: blocks travel around the ring in (members - 1) steps, each after
+      the one that brought it. In a reduction they grow on the way, and end
+      where they belong.
+    * `bidirectional_ring`: halves of blocks do so, the first ones forwards, the
+      second ones backwards.
+    * `hierarchical`: the group is a grid in the mesh; ranks that differ in its
+      last dimension only form a node. Gathers and broadcasts go to the other
+      nodes first, then on within each; reductions within the node first. So
+      each node gets, or gives, a block once. Within a level it is direct.
+    * `recursive_doubling`: in each step members exchange all that they have
+      with a partner, at twice the distance of the step before. In a reduction
+      the distance is halved, and so is what they exchange. The group's size is
+      a power of two, but for a broadcast.
 
-    An all_reduce is both, block by block. The order in which contributions are
-    combined does not depend on time.
+    An all_reduce is a reduce_scatter and an all_gather, block by block. An
+    all_to_all is always `direct`: blocks would need room at members that pass
+    them on. The order in which contributions are combined does not depend on
+    time.
 
     Ensures: no collective is left but in a `chunk.claim` behind its transfers;
     users of its token come after all of them.
+    Errors: an algorithm that there is not for a collective or its group.
     Example: test/passes/decompose-collectives.mlir.
   }];
   let options = [
     Option<"algorithm", "algorithm", "std::string", "\"\"",
-           "algorithm of collectives that name none (default: the strategy's)">
+           "algorithm of collectives that name none (default: the strategy's)">,
+    Option<"direction", "direction", "std::string", "\"\"",
+           "direction of collectives that name none (default: the strategy's)">
   ];
 }
 

@@ -265,6 +265,9 @@ llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
 }
 
 LogicalResult PlanGraph::requireDecomposed() {
+  for (SpmdOp spmd : plan.getBody().getOps<SpmdOp>())
+    return spmd.emitOpError("is in rank-affine form; run chunk-expand-spmd "
+                            "first");
   auto collectives = plan.getBody().getOps<CollectiveOpInterface>();
   if (collectives.empty())
     return success();

@@ -102,7 +102,8 @@ public:
   /// transfer at a time and all at the same rate.
   llvm::SmallVector<int64_t> estimateArrival();
 
-  /// Emits an error if there is a collective but in a claim.
+  /// Emits an error if there is a collective but in a claim, or a plan in
+  /// rank-affine form.
   mlir::LogicalResult requireDecomposed();
   /// Emits an error unless every transfer has a realization, and the kernel
   /// CTAs for those that are dedicated.

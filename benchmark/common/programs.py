@@ -100,7 +100,8 @@ def build_program(
     *,
     world_size: int,
     realization: str = "ldst_colocated",
-    algorithm: str = "direct_push",
+    algorithm: str = "direct",
+    direction: str = "push",
     splits: int = 1,
     pause: int = 0,
     dtype: str = "bf16",
@@ -116,7 +117,8 @@ def build_program(
         k: Columns of A and B.
         world_size: Number of ranks.
         realization: Of every transfer.
-        algorithm: `direct_push`, `direct_pull`, `ring_push` or `ring_pull`.
+        algorithm: Of the all-gather, as `syncopate.Strategy` takes it.
+        direction: `push` or `pull`.
         splits: Pieces per shard.
         pause: Nanoseconds between blocks stored to another rank.
         dtype: Of A, B and C.
@@ -141,6 +143,7 @@ def build_program(
         **bind(a, n, config),
         strategy=syncopate.Strategy(
             algorithm=algorithm,
+            direction=direction,
             realization=realization,
             splits=splits,
             group=config.group_m,

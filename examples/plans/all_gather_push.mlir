@@ -12,7 +12,7 @@ chunk.plan @all_gather_push mesh [4] {
   chunk.input %a[128, 0] sizes [128, 512] on 1 : !chunk.buffer<512x512xbf16>
   chunk.input %a[256, 0] sizes [128, 512] on 2 : !chunk.buffer<512x512xbf16>
   chunk.input %a[384, 0] sizes [128, 512] on 3 : !chunk.buffer<512x512xbf16>
-  %t = chunk.all_gather %a axis 0 group [0, 1, 2, 3] by direct_push
+  %t = chunk.all_gather %a axis 0 group [0, 1, 2, 3] by direct push
     : !chunk.buffer<512x512xbf16>
   chunk.kernel @gemm tiles [4, 8] ctas 8 args(%a as "a_desc") after(%t)
       : !chunk.buffer<512x512xbf16> {

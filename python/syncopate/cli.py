@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/plans.md)"
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
-    "algorithm=direct_push|direct_pull|ring_push|ring_pull splits=N "
+    "algorithm=direct|ring|bidirectional_ring|hierarchical|recursive_doubling direction=push|pull splits=N "
     "realization=copy_engine|ldst_dedicated|ldst_colocated order=arrival|grouped group=N pause=NS comm_ctas=N "
     "(default: none)"
 )
@@ -75,9 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument(
         "--algorithm",
-        choices=("direct_push", "direct_pull", "ring_push", "ring_pull"),
-        default="direct_push",
-        help="how the all-gather is decomposed (default: %(default)s)",
+        choices=("direct", "ring", "bidirectional_ring", "recursive_doubling"),
+        default="direct",
+        help="between which ranks the all-gather's blocks travel (default: %(default)s)",
+    )
+    demo.add_argument(
+        "--direction",
+        choices=("push", "pull"),
+        default="push",
+        help="who carries the transfers out (default: %(default)s)",
     )
     demo.add_argument(
         "--splits",
@@ -150,7 +156,9 @@ def _number(most: int) -> Callable[[str], int]:
 def _demo(arguments: argparse.Namespace) -> int:
     from syncopate.demo import Choices, run_demo
 
-    choices = Choices(arguments.algorithm, arguments.realization, arguments.splits)
+    choices = Choices(
+        arguments.algorithm, arguments.direction, arguments.realization, arguments.splits
+    )
     return run_demo(arguments.out, choices, seeds=arguments.seeds)
 
 

@@ -28,7 +28,8 @@ GPU_SHAPE = (8192, 3584, 8192)
 class Choices:
     """What the demonstration lets its user choose."""
 
-    algorithm: str = "direct_push"
+    algorithm: str = "direct"
+    direction: str = "push"
     realization: str = "ldst_colocated"
     splits: int = 1
 
@@ -45,7 +46,7 @@ def compile_ag_gemm(
     Args:
       world: number of ranks; each holds 1/world of the rows of A.
       shape: M, N and K, where N is what one rank has of it.
-      choices: algorithm, realization and splits.
+      choices: algorithm, direction, realization and splits.
       target: what to compile for.
       **tile: fields of `GemmConfig` that differ from its defaults.
     """
@@ -57,9 +58,7 @@ def compile_ag_gemm(
     plan = Plan("ag_gemm", mesh=[world])
     a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
     plan.all_gather(a, axis=0)
-    strategy = Strategy(
-        algorithm=choices.algorithm, realization=choices.realization, splits=choices.splits
-    )
+    strategy = Strategy(choices.algorithm, choices.direction, choices.realization, choices.splits)
     arguments = bind_gemm(a, n, GemmConfig(**tile))
     return compile(gemm, plan, **arguments, strategy=strategy, target=target)
 
@@ -75,8 +74,8 @@ def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
     except OSError as error:
         raise SyncopateError(f"out: cannot make the folder {out}: {error.strerror}") from None
     m, n, k = CHECK_SHAPE
-    print(f"AG-GEMM {m} x {n} x {k}, bf16, {CHECK_RANKS} ranks, {choices.algorithm}, ", end="")
-    print(f"{choices.realization}")
+    print(f"AG-GEMM {m} x {n} x {k}, bf16, {CHECK_RANKS} ranks, {choices.algorithm} ", end="")
+    print(f"{choices.direction}, {choices.realization}")
     start = time.perf_counter()
     program = compile_ag_gemm(CHECK_RANKS, CHECK_SHAPE, choices, **CHECK_TILE)
     seconds = time.perf_counter() - start
@@ -196,7 +195,7 @@ def compare_with_numpy(result: Any) -> float:
 
 def _run_on_gpus(choices: Choices) -> int:
     count = min(_count_gpus(), 8)
-    words = (choices.algorithm, choices.realization, str(choices.splits))
+    words = (choices.algorithm, choices.direction, choices.realization, str(choices.splits))
     print(f"  running on {count} GPUs")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={count}", "-m", "syncopate.demo", *words]
@@ -279,5 +278,5 @@ def _interleaved_medians(ways: list[Callable[[], Any]], runs: int = 50) -> list[
 
 
 if __name__ == "__main__":
-    algorithm, realization, splits = sys.argv[1:]
-    sys.exit(compare_with_torch(Choices(algorithm, realization, int(splits))))
+    algorithm, direction, realization, splits = sys.argv[1:]
+    sys.exit(compare_with_torch(Choices(algorithm, direction, realization, int(splits))))

@@ -574,6 +574,15 @@ chunk.plan @p mesh [2] {
 
 // -----
 
+// all_to_all_c1
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects src and dst to be two buffers: a block cannot come to a place that another one has not left}}
+  %t = chunk.all_to_all %a to %a axis 0 group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
 // roles_c1
 "tt.func"() ({
 ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
@@ -602,3 +611,59 @@ chunk.plan @p mesh [2] {
   } communicate pigeon {
   }
 }) : () -> ()
+
+// -----
+
+// all_to_all_c2
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<8x4xi32>
+  // expected-error @+1 {{expects src and dst to have the same element type, but got 'f32' and 'i32'}}
+  %t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xi32>
+}
+
+// -----
+
+// all_to_all_c3
+chunk.plan @p mesh [3] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects dst to have shape [9, 4], but got [8, 4]}}
+  %t = chunk.all_to_all %a to %b axis 0 group [0, 1, 2] : !chunk.buffer<8x4xf32> to !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// all_to_all_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<8xf32>
+  // expected-error @+1 {{expects dst to have shape [8, 4], but got [8]}}
+  %t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<8xf32>
+}
+
+// -----
+
+// broadcast_c1
+chunk.plan @p mesh [3] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects root to be one of the group [0, 2], but got 1}}
+  %t = chunk.broadcast %a root 1 group [0, 2] : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+// collective_c2
+chunk.plan @p mesh [3] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects a group of at least 2 ranks, but got 1}}
+  %t = chunk.broadcast %a root 2 group [2] : !chunk.buffer<8x4xf32>
+}
+
+// -----
+
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  // expected-error @+1 {{expects an algorithm or a direction, but got 'tree'}}
+  %t = chunk.broadcast %a root 1 group [0, 1] by tree : !chunk.buffer<8x4xf32>
+}

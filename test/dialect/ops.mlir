@@ -2,8 +2,8 @@
 // RUN: syncopate-opt %s --mlir-print-op-generic | syncopate-opt | FileCheck %s
 
 // CHECK-LABEL: chunk.plan @everything mesh [2, 2]
-// CHECK-SAME: strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3>
-chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3> {
+// CHECK-SAME: strategy <algorithm = ring, direction = pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3>
+chunk.plan @everything mesh [2, 2] strategy <algorithm = ring, direction = pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3> {
   // CHECK: %[[A:.+]] = chunk.buffer "a" : <8x?xbf16>
   %a = chunk.buffer "a" : !chunk.buffer<8x?xbf16>
   // CHECK: %[[B:.+]] = chunk.buffer "b" : <8x4xf8E4M3FN>
@@ -16,14 +16,20 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, 
   %t1 = chunk.get %a[2, 0] to %a[4, 0] sizes [2, 64] from 0 to 1 after(%t0) realize ldst_colocated signal 5 : !chunk.buffer<8x?xbf16> to !chunk.buffer<8x?xbf16>
   // CHECK: %[[T2:.+]] = chunk.join %[[T0]], %[[T1]]
   %t2 = chunk.join %t0, %t1
-  // CHECK: %[[T3:.+]] = chunk.all_gather %[[B]] axis 1 group [3, 1] after(%[[T2]]) by direct_pull : <8x4xf8E4M3FN>
-  %t3 = chunk.all_gather %b axis 1 group [3, 1] after(%t2) by direct_pull : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: %[[T3:.+]] = chunk.all_gather %[[B]] axis 1 group [3, 1] after(%[[T2]]) by direct pull : <8x4xf8E4M3FN>
+  %t3 = chunk.all_gather %b axis 1 group [3, 1] after(%t2) by direct pull : !chunk.buffer<8x4xf8E4M3FN>
   // CHECK: chunk.put %[[B]][0, 0] to %[[B]][0, 0] sizes [2, 2] from 0 to 1 reduce min after(%[[T0]]) realize copy_engine :
   %t5 = chunk.put %b[0, 0] to %b[0, 0] sizes [2, 2] from 0 to 1 reduce min after(%t0) realize copy_engine : !chunk.buffer<8x4xf8E4M3FN> to !chunk.buffer<8x4xf8E4M3FN>
-  // CHECK: chunk.reduce_scatter %[[B]] reduce sum axis 1 group [0, 2] after(%[[T0]]) by ring_push : <8x4xf8E4M3FN>
-  %t6 = chunk.reduce_scatter %b reduce sum axis 1 group [0, 2] after(%t0) by ring_push : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: chunk.reduce_scatter %[[B]] reduce sum axis 1 group [0, 2] after(%[[T0]]) by ring push : <8x4xf8E4M3FN>
+  %t6 = chunk.reduce_scatter %b reduce sum axis 1 group [0, 2] after(%t0) by ring push : !chunk.buffer<8x4xf8E4M3FN>
   // CHECK: chunk.all_reduce %[[B]] reduce max axis 0 group [0, 1, 2, 3] : <8x4xf8E4M3FN>
   %t7 = chunk.all_reduce %b reduce max axis 0 group [0, 1, 2, 3] : !chunk.buffer<8x4xf8E4M3FN>
+  // CHECK: %[[C:.+]] = chunk.buffer "c" : <9x4xf8E4M3FN>
+  %c = chunk.buffer "c" : !chunk.buffer<9x4xf8E4M3FN>
+  // CHECK: chunk.all_to_all %[[B]] to %[[C]] axis 0 group [3, 1, 2] after(%[[T0]]) by direct : <8x4xf8E4M3FN> to <9x4xf8E4M3FN>
+  %t8 = chunk.all_to_all %b to %c axis 0 group [3, 1, 2] after(%t0) by direct : !chunk.buffer<8x4xf8E4M3FN> to !chunk.buffer<9x4xf8E4M3FN>
+  // CHECK: chunk.broadcast %[[C]] root 2 group [0, 2] by pull : <9x4xf8E4M3FN>
+  %t9 = chunk.broadcast %c root 2 group [0, 2] by pull : !chunk.buffer<9x4xf8E4M3FN>
   // CHECK: chunk.claim after(%[[T3]]) {
   chunk.claim after(%t3) {
     // CHECK-NEXT: chunk.all_gather %[[B]] axis 0 group [0, 1] after(%[[T0]]) : <8x4xf8E4M3FN>

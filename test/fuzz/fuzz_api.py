@@ -137,7 +137,40 @@ def _gather(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
         "axis": 0,
         "group": [0, 1],
         "after": (),
-        "algorithm": "ring_push",
+        "algorithm": "ring",
+        "direction": "pull",
+    }
+
+
+def _broadcast(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
+    return plan.broadcast, {
+        "buffer": a,
+        "root": 1,
+        "group": [1, 0],
+        "after": (),
+        "algorithm": "ring",
+    }
+
+
+def _all_to_all(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
+    b = plan.buffer("b", a.shape, a.dtype)
+    return plan.all_to_all, {"src": a, "dst": b, "axis": 0, "group": [0, 1], "direction": "pull"}
+
+
+def _spmd(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
+    def transfer(group: Any, begin: Any, end: Any, peer: Any, after: Any, reduction: Any) -> None:
+        with plan.spmd(group) as each:
+            first = each.put(a[each.member], a[each.member], peer=1 - each.member)
+            after = [first] if after is None else after
+            each.get(a[begin:end], a[begin:end], peer=peer, after=after, reduction=reduction)
+
+    return transfer, {
+        "group": [0, 1],
+        "begin": 2,
+        "end": 4,
+        "peer": 0,
+        "after": None,
+        "reduction": "max",
     }
 
 
@@ -157,7 +190,7 @@ def _new_plan(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _strategy(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    names = ("algorithm", "realization", "splits", "order", "group", "pause")
+    names = ("algorithm", "direction", "realization", "splits", "order", "group", "pause")
     return syncopate.Strategy, {name: getattr(syncopate.Strategy(), name) for name in names}
 
 
@@ -265,6 +298,9 @@ _CALLS = {
         _put,
         _get,
         _gather,
+        _broadcast,
+        _all_to_all,
+        _spmd,
         _index,
         _index_once,
         _new_plan,

@@ -24,6 +24,7 @@ from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
 from syncopate.mlir.passmanager import PassManager
+from syncopate.plan.affine import to_function
 
 __all__ = ["KINDS", "Finding", "Outcome", "make_input", "run_case"]
 
@@ -160,6 +161,22 @@ def moved_bytes(plan: ir.OpView) -> collections.Counter[tuple[str, int]]:
             moved[name, op.attributes["dst_rank"].value] += _bytes_of(
                 op.attributes["sizes"], op.dst.type
             )
+        elif isinstance(op, chunk.SpmdOp):
+            _add_spmd(moved, op)
+        elif isinstance(op, chunk.BroadcastOp):
+            buffer, root = op.operands[0], op.attributes["root"].value
+            for rank in op.attributes["group"]:
+                if rank != root:
+                    name = buffer.owner.attributes["name"].value
+                    moved[name, rank] += _bytes_of(buffer.type.shape, buffer.type)
+        elif isinstance(op, chunk.AllToAllOp):
+            (src, dst, *_), group = op.operands, list(op.attributes["group"])
+            axis, shape = op.attributes["axis"].value, list(src.type.shape)
+            block = -(-shape[axis] // len(group))
+            for member, rank in enumerate(group):
+                rows = max(0, min(block, shape[axis] - member * block))
+                sizes = [*shape[:axis], rows * len(group), *shape[axis + 1 :]]
+                moved[dst.owner.attributes["name"].value, rank] += _bytes_of(sizes, dst.type)
         elif isinstance(op, chunk.AllGatherOp):
             buffer, group = op.operands[0], list(op.attributes["group"])
             name, shape = buffer.owner.attributes["name"].value, list(buffer.type.shape)
@@ -170,6 +187,29 @@ def moved_bytes(plan: ir.OpView) -> collections.Counter[tuple[str, int]]:
                 rest = [*shape[:axis], shape[axis] - own, *shape[axis + 1 :]]
                 moved[name, rank] += _bytes_of(rest, buffer.type)
     return +moved
+
+
+def _add_spmd(moved: collections.Counter[tuple[str, int]], op: Any) -> None:
+    """Adds the bytes that the members of a rank-affine form bring."""
+    group = list(op.attributes["group"])
+    for step in op.regions[0].blocks[0].operations:
+        src, dst, peer = (
+            [to_function(expr) for expr in step.attributes[name].value.results]
+            for name in ("src_offsets", "dst_offsets", "peer")
+        )
+        push = "push" in str(step.attributes["direction"])
+        for member, rank in enumerate(group):
+            limits = zip(
+                step.attributes["sizes"],
+                (n - at([member]) for n, at in zip(step.src.type.shape, src, strict=True)),
+                (n - at([member]) for n, at in zip(step.dst.type.shape, dst, strict=True)),
+                strict=True,
+            )
+            sizes = [max(0, min(limit)) for limit in limits]
+            receiver = group[peer[0]([member])] if push else rank
+            moved[step.dst.owner.attributes["name"].value, receiver] += _bytes_of(
+                sizes, step.dst.type
+            )
 
 
 def check_lowered(module: ir.Module, before: list[collections.Counter[tuple[str, int]]]) -> None:

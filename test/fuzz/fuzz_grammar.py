@@ -12,7 +12,16 @@ __all__ = ["write_module"]
 ELEMENTS = ("i8", "f16", "bf16", "f32", "f64", "f8E4M3FN", "i32", "i64")
 REALIZATIONS = ("copy_engine", "ldst_colocated")
 UNLOWERED = ("tma_dedicated", "nccl", "ldst_dedicated", "tma_colocated")
-ALGORITHMS = ("direct_push", "direct_pull", "ring_push", "ring_pull")
+ALGORITHMS = (
+    "direct push",
+    "pull",
+    "ring",
+    "ring pull",
+    "bidirectional_ring push",
+    "recursive_doubling",
+    "hierarchical pull",
+)
+VERBS = ("reduce_scatter", "all_reduce", "all_to_all", "broadcast")
 
 
 class _Writer:
@@ -139,9 +148,45 @@ class _Writer:
         token = f"%t{len(self.lines)}"
         by = f" by {draw.choice(ALGORITHMS)}" if draw.random() < 0.5 else ""
         axis = 0 if draw.random() < 0.95 else draw.randrange(len(self.shapes[buffer][0]))
+        about = f"axis {axis}"
+        verb = "all_gather" if draw.random() < 0.6 else draw.choice(VERBS)
+        kinds = self.kind(buffer)
+        if verb == "broadcast":
+            about = f"root {draw.randrange(self.world)}"
+        elif verb == "all_to_all":
+            about = f"to %{draw.choice(list(self.shapes))} {about}"
+            kinds += f" to {kinds}"
+        elif verb != "all_gather":
+            about = f"reduce {draw.choice(['sum', 'max', 'min'])} {about}"
         self.lines.append(
-            f"{token} = chunk.all_gather %{buffer} axis {axis} group [{', '.join(map(str, group))}]"
-            f"{self.after([])}{by} : {self.kind(buffer)}"
+            f"{token} = chunk.{verb} %{buffer} {about} group [{', '.join(map(str, group))}]"
+            f"{self.after([])}{by} : {kinds}"
+        )
+        self.tokens.append(token)
+
+    def add_spmd(self, buffer: str) -> None:
+        """Blocks around a ring, now and then with maps that lead nowhere."""
+        draw = self.draw
+        shape, _ = self.shapes[buffer]
+        size, rows = self.world, -(-shape[0] // self.world)
+        rest = ", 0" * (len(shape) - 1)
+        token, last = f"%t{len(self.lines)}", ""
+        body = []
+        for step in range(draw.randint(1, 4)):
+            block = f"affine_map<(i) -> ((i - {step}) mod {size} * {rows}{rest})>"
+            if draw.random() < 0.05:
+                block = affine_map(draw, 1, len(shape))
+            sizes = self.numbers([rows, *shape[1:]])
+            body.append(
+                f"%s{step} = chunk.transfer {draw.choice(['push', 'push', 'pull'])} %{buffer} at {block} to %{buffer} "
+                f"at {block} sizes {sizes} peer affine_map<(i) -> ((i + 1) mod {size})>{last} : "
+                f"{self.kind(buffer)} to {self.kind(buffer)}"
+            )
+            last = f" after(%s{step} at affine_map<(i) -> ((i - 1) mod {size})>)"
+        self.lines.append(
+            f"{token} = chunk.spmd group {self.numbers(list(range(size)))}{self.after([])} {{\n    "
+            + "\n    ".join(body)
+            + "\n  }"
         )
         self.tokens.append(token)
 
@@ -174,7 +219,7 @@ class _Writer:
                 self.add_inputs(name)
         equal = len(self.held["a"]) == self.world and self.world > 1
         if equal and draw.random() < 0.6:
-            self.add_gather("a")
+            self.add_gather("a") if draw.random() < 0.7 else self.add_spmd("a")
         else:
             for _ in range(draw.choice([1, 4, 10, 30])):
                 self.add_transfer()

@@ -24,7 +24,8 @@ PIPELINES = (
     "syncopate-pipeline",
 )
 VALUES = {
-    "algorithm": ("direct_push", "direct_pull", "ring_push", "ring_pull"),
+    "algorithm": ("direct", "ring", "bidirectional_ring", "hierarchical", "recursive_doubling"),
+    "direction": ("push", "pull"),
     "splits": ("1", "2", "3", "7", "40"),
     "realization": ("copy_engine", "ldst_colocated"),
     "order": ("arrival", "grouped"),
@@ -32,7 +33,7 @@ VALUES = {
     "pause": ("0", "500", "1000000"),
 }
 _OPTIONS = {
-    "chunk-decompose-collectives": ("algorithm",),
+    "chunk-decompose-collectives": ("algorithm", "direction"),
     "chunk-split-transfers": ("splits",),
     "chunk-assign-realization": ("realization",),
     "chunk-order-tiles": ("order", "group"),

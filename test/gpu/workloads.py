@@ -105,7 +105,8 @@ def gemm_workload(
         *size,
         world_size=world,
         realization=realization,
-        algorithm=algorithm,
+        algorithm=algorithm.split()[0],
+        direction=algorithm.split()[1],
         splits=splits,
         config=GemmConfig(block_n=128, num_ctas=num_ctas),
         timeout=20.0,
@@ -113,7 +114,7 @@ def gemm_workload(
     _, weight, output = tensor_names(program)
     weights = {rank: random_matrix((n, k), 7000 + rank) for rank in range(world)}
     return Workload(
-        f"gemm_{algorithm}_{realization}_{splits}_{m}x{n}x{k}",
+        f"gemm_{algorithm.replace(' ', '_')}_{realization}_{splits}_{m}x{n}x{k}",
         program,
         (m, k),
         (m, n),
@@ -174,20 +175,20 @@ GATHER_SHAPES = [(512, 256), (509, 250)]
 GATHER_CASES = CASES
 
 GEMM_CASES = [
-    ("direct_push", "ldst_colocated", 1),
-    ("direct_pull", "ldst_colocated", 2),
-    ("ring_push", "ldst_colocated", 1),
-    ("ring_pull", "ldst_colocated", 1),
-    ("direct_push", "copy_engine", 2),
-    ("direct_pull", "copy_engine", 1),
-    ("ring_push", "copy_engine", 1),
-    ("ring_pull", "copy_engine", 2),
-    ("direct_push", "ldst_dedicated", 2),
-    ("direct_pull", "ldst_dedicated", 1),
-    ("ring_push", "ldst_dedicated", 1),
-    ("ring_pull", "ldst_dedicated", 2),
+    ("direct push", "ldst_colocated", 1),
+    ("direct pull", "ldst_colocated", 2),
+    ("ring push", "ldst_colocated", 1),
+    ("ring pull", "ldst_colocated", 1),
+    ("direct push", "copy_engine", 2),
+    ("direct pull", "copy_engine", 1),
+    ("ring push", "copy_engine", 1),
+    ("ring pull", "copy_engine", 2),
+    ("direct push", "ldst_dedicated", 2),
+    ("direct pull", "ldst_dedicated", 1),
+    ("ring push", "ldst_dedicated", 1),
+    ("ring pull", "ldst_dedicated", 2),
 ]
-"""(algorithm, realization, splits)."""
+"""(algorithm with its direction, realization, splits)."""
 
 GEMM_SIZES = [(1024, 512, 512), (1016, 520, 264), (1016, 510, 250)]
 """Even; ragged but with 16-byte rows; without."""

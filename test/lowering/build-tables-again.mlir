@@ -7,7 +7,7 @@
 // Tables that are built again replace those that were there. What changes
 // transfers must come before signals are allocated.
 // CHECK: expects signal 1, its number in the plan, but got 0
-chunk.plan @gather mesh [3] strategy <algorithm = ring_pull> {
+chunk.plan @gather mesh [3] strategy <algorithm = ring, direction = pull> {
   %a = chunk.buffer "a" : !chunk.buffer<6x4xf32>
   chunk.input %a[0, 0] sizes [2, 4] on 0 : !chunk.buffer<6x4xf32>
   chunk.input %a[2, 0] sizes [2, 4] on 1 : !chunk.buffer<6x4xf32>

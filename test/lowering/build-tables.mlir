@@ -1,8 +1,8 @@
-// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=direct_push realization=ldst_colocated" | FileCheck %s --check-prefix=PUSH
-// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=direct_push realization=copy_engine" | FileCheck %s --check-prefix=ENGINE
-// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=direct_pull realization=ldst_colocated" | FileCheck %s --check-prefix=PULL
-// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring_push realization=copy_engine" | FileCheck %s --check-prefix=RING
-// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring_pull realization=ldst_colocated" | FileCheck %s --check-prefix=RINGPULL
+// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=direct direction=push realization=ldst_colocated" | FileCheck %s --check-prefix=PUSH
+// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=direct direction=push realization=copy_engine" | FileCheck %s --check-prefix=ENGINE
+// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=direct direction=pull realization=ldst_colocated" | FileCheck %s --check-prefix=PULL
+// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring direction=push realization=copy_engine" | FileCheck %s --check-prefix=RING
+// RUN: syncopate-opt %s --syncopate-plan-pipeline="algorithm=ring direction=pull realization=ldst_colocated" | FileCheck %s --check-prefix=RINGPULL
 // RUN: not syncopate-opt %s --chunk-build-tables 2>&1 | FileCheck %s --check-prefix=EARLY
 // RUN: not syncopate-opt %s --syncopate-plan-pipeline=pause=2000000 2>&1 | FileCheck %s --check-prefix=LONG
 // LONG: expects pause to be in [0, 1000000], but got 2000000

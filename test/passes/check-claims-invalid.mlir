@@ -210,3 +210,64 @@ chunk.plan @other_source mesh [2] {
     %t = chunk.all_gather %a axis 0 group [0, 1] after(%t0) : !buf
   }
 }
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @broadcast_of_the_wrong_rank mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 2 : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t1 = chunk.put %a[1] to %a[1] sizes [1] from 1 to 2 : !buf to !buf
+  // expected-error @+1 {{expects rank 2 to hold the buffer of rank 0, but at offsets [1] sizes [1] it holds what rank 1 had in "a" at offsets [1]}}
+  chunk.claim after(%t0, %t1) {
+    %t = chunk.broadcast %a root 0 group [0, 2] : !buf
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @no_buffer_to_broadcast mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  chunk.input %a[0] sizes [1] on 0 : !buf
+  // expected-error @+1 {{expects rank 0 to hold the buffer when the collective starts, but at offsets [1] sizes [1] it holds nothing}}
+  chunk.claim {
+    %t = chunk.broadcast %a root 0 group [0, 1] : !buf
+  }
+}
+
+// -----
+!src = !chunk.buffer<3xf32>
+!dst = !chunk.buffer<4xf32>
+chunk.plan @exchange_by_hand mesh [2] {
+  %a = chunk.buffer "a" : !src
+  %b = chunk.buffer "b" : !dst
+  chunk.input %a[0] sizes [3] on 0 : !src
+  chunk.input %a[0] sizes [3] on 1 : !src
+  %t0 = chunk.put %a[2] to %b[0] sizes [1] from 0 to 1 : !src to !dst
+  %t1 = chunk.get %a[0] to %b[2] sizes [2] from 1 to 0 : !src to !dst
+  %t2 = chunk.put %a[0] to %b[0] sizes [2] from 0 to 0 : !src to !dst
+  %t3 = chunk.put %a[2] to %b[2] sizes [1] from 1 to 1 : !src to !dst
+  chunk.claim after(%t0, %t1, %t2, %t3) {
+    %t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !src to !dst
+  }
+}
+
+// -----
+!buf = !chunk.buffer<2xf32>
+chunk.plan @exchange_of_the_wrong_block mesh [2] {
+  %a = chunk.buffer "a" : !buf
+  %b = chunk.buffer "b" : !buf
+  chunk.input %a[0] sizes [2] on 0 : !buf
+  chunk.input %a[0] sizes [2] on 1 : !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %t0 = chunk.put %a[0] to %b[0] sizes [1] from 0 to 1 : !buf to !buf
+  %t1 = chunk.put %a[0] to %b[1] sizes [1] from 1 to 0 : !buf to !buf
+  %t2 = chunk.put %a[0] to %b[0] sizes [1] from 0 to 0 : !buf to !buf
+  %t3 = chunk.put %a[1] to %b[1] sizes [1] from 1 to 1 : !buf to !buf
+  // expected-error @+1 {{expects rank 1 to hold block 1 of rank 0, but at offsets [0] sizes [1] it holds what rank 0 had in "a" at offsets [0]}}
+  chunk.claim after(%t0, %t1, %t2, %t3) {
+    %t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !buf to !buf
+  }
+}

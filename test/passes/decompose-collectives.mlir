@@ -1,7 +1,7 @@
 // RUN: syncopate-opt %s --chunk-decompose-collectives | FileCheck %s --check-prefix=PUSH
-// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=direct_pull | FileCheck %s --check-prefix=PULL
-// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=ring_push | FileCheck %s --check-prefix=RING
-// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=ring_pull | FileCheck %s --check-prefix=RINGPULL
+// RUN: syncopate-opt %s --chunk-decompose-collectives="algorithm=direct direction=pull" | FileCheck %s --check-prefix=PULL
+// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=ring | FileCheck %s --check-prefix=RING
+// RUN: syncopate-opt %s --chunk-decompose-collectives="algorithm=ring direction=pull" | FileCheck %s --check-prefix=RINGPULL
 // RUN: not syncopate-opt %s --chunk-decompose-collectives=algorithm=tree 2>&1 | FileCheck %s --check-prefix=BAD
 // BAD: expects a known algorithm, but got 'tree'
 
@@ -55,13 +55,13 @@ chunk.plan @ragged mesh [4] {
 // PULL-NOT: chunk.put
 chunk.plan @named mesh [3] {
   %a = chunk.buffer "a" : !chunk.buffer<2xf32>
-  %t = chunk.all_gather %a axis 0 group [0, 1, 2] by direct_push : !chunk.buffer<2xf32>
+  %t = chunk.all_gather %a axis 0 group [0, 1, 2] by direct push : !chunk.buffer<2xf32>
 }
 
 // A strategy goes before the default.
 // PUSH-LABEL: chunk.plan @strategy
 // PUSH: chunk.get
-chunk.plan @strategy mesh [2] strategy <algorithm = direct_pull, splits = 1, realization = copy_engine, order = arrival, group = 8> {
+chunk.plan @strategy mesh [2] strategy <algorithm = direct, direction = pull, splits = 1, realization = copy_engine, order = arrival, group = 8> {
   %a = chunk.buffer "a" : !chunk.buffer<2xf32>
   %t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<2xf32>
 }

@@ -1,6 +1,6 @@
 // RUN: syncopate-opt %s --chunk-decompose-collectives | FileCheck %s --check-prefix=PUSH
-// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=direct_pull | FileCheck %s --check-prefix=PULL
-// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=ring_push | FileCheck %s --check-prefix=RING
+// RUN: syncopate-opt %s --chunk-decompose-collectives="algorithm=direct direction=pull" | FileCheck %s --check-prefix=PULL
+// RUN: syncopate-opt %s --chunk-decompose-collectives=algorithm=ring | FileCheck %s --check-prefix=RING
 // RUN: syncopate-opt %s --chunk-decompose-collectives --chunk-split-transfers=splits=2 | FileCheck %s --check-prefix=SPLIT
 // RUN: not syncopate-opt %s --syncopate-plan-pipeline 2>&1 | FileCheck %s --check-prefix=LOWERED
 // LOWERED: 'chunk.put' op overwrites an input of rank 0 at offsets [0, 0] sizes [6, 2], which tables cannot say

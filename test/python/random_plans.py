@@ -3,8 +3,8 @@
 A plan has two parts that meet only in tokens and in the kernel. In one, each block of a buffer reaches each rank by a
 put or a get, by either realization, straight or through a slot of another buffer, at times after something else has
 been there; further transfers bring what no tile reads. In the other, buffers of one to three dimensions are gathered
-along any of them by some of the ranks, in any order, after what the members' blocks come from; some of the others get
-the result from a member.
+along any of them by some of the ranks, in any order, or broadcast by one of them, after what the members' blocks come
+from; some of the others get the result from a member.
 """
 
 import itertools
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies
 
-ALGORITHMS = ("direct_push", "direct_pull", "ring_push", "ring_pull")
+ALGORITHMS = ("direct", "ring", "bidirectional_ring")
+DIRECTIONS = ("push", "pull")
 REALIZATIONS = ("copy_engine", "ldst_colocated")
 ELEMENTS = ("bf16", "f16", "f32", "f64", "f8E4M3FN", "f8E5M2", "i8", "i16", "i32", "i64")
 
@@ -181,8 +182,10 @@ class RandomPlan:
         outside = [rank for rank in range(self.world) if rank not in group]
         # Every block, the member that contributes it, and who has it when a call starts.
         blocks, before = [], []
-        for index, member in enumerate(group):
-            rows = -(-shape[axis] // len(group))
+        root = draw.choice(group) if draw.random() < 0.25 else None
+        owners = group if root is None else [root]
+        for index, member in enumerate(owners):
+            rows = -(-shape[axis] // len(owners))
             offsets, sizes = [0] * len(shape), list(shape)
             offsets[axis] = index * rows
             sizes[axis] = min(rows, shape[axis] - index * rows)
@@ -195,8 +198,9 @@ class RandomPlan:
                 src, dst = (buffer, offsets, owner), (buffer, offsets, member)
                 before.append(self._copy(self.others, src, dst, sizes, []))
         after = self._after(before)
-        by = f"by {draw.choice(ALGORITHMS)} " if draw.random() < 0.5 else ""
-        line = f"chunk.all_gather %{buffer} axis {axis} group {group} {after}{by}"
+        line = f"chunk.all_gather %{buffer} axis {axis} group {group} {after}{self._by(group)}"
+        if root is not None:
+            line = f"chunk.broadcast %{buffer} root {root} group {group} {after}{self._by(group)}"
         token = self._token(self.gathered, f"{line}: {self.kinds[buffer]}")
         if outside and draw.random() < 0.3:
             return  # not everybody has it, so tiles may not read it
@@ -208,6 +212,14 @@ class RandomPlan:
         sizes = [draw.randint(1, size) for size in shape]
         offsets = [draw.choice(_OFFSETS).format(size=size) for size in sizes]
         self.footprints[buffer] = f"({', '.join(offsets)})> sizes {sizes}"
+
+    def _by(self, group: list[int]) -> str:
+        """An algorithm, a direction, both or neither."""
+        draw = self.draw
+        doubling = ["recursive_doubling"] if len(group) in (2, 4) else []
+        words = [draw.choice([*ALGORITHMS, *doubling])] if draw.random() < 0.5 else []
+        words += [draw.choice(DIRECTIONS)] if draw.random() < 0.5 else []
+        return " ".join(["by", *words, ""]) if words else ""
 
     def text(self, ctas: int | None = None) -> str:
         """The whole plan, as a module."""

@@ -143,7 +143,10 @@ def test_what_is_no_plan_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("split=2", "expects name=value with a name of algorithm, splits, .*, but got 'split=2'"),
+        (
+            "split=2",
+            "expects name=value with a name of algorithm, direction, .*, but got 'split=2'",
+        ),
         ("splits", "expects name=value with a name of .*, but got 'splits'"),
         ("splits=0", r"splits expects a number in \[1, 4096\], but got '0'"),
         ("splits=9999999999999999999999", r"splits expects a number in \[1, 4096\]"),
@@ -160,10 +163,11 @@ def test_bad_options_are_refused(options, said, capsys):
 
 
 def test_options_know_what_strategies_know():
-    from syncopate.compiler.strategy import Algorithm, Realization, TileOrder
+    from syncopate.compiler.strategy import Algorithm, Direction, Realization, TileOrder
 
     for name, kind in (
         ("algorithm", Algorithm),
+        ("direction", Direction),
         ("realization", Realization),
         ("order", TileOrder),
     ):

@@ -39,10 +39,11 @@ def build(
 
 
 @pytest.mark.parametrize("realization", ["ldst_dedicated", "ldst_colocated", "copy_engine"])
-@pytest.mark.parametrize("algorithm", ["direct_push", "direct_pull", "ring_push", "ring_pull"])
-def test_opt_reproduces_what_compile_uses(tmp_path, algorithm, realization):
+@pytest.mark.parametrize("direction", ["push", "pull"])
+@pytest.mark.parametrize("algorithm", ["direct", "ring"])
+def test_opt_reproduces_what_compile_uses(tmp_path, algorithm, direction, realization):
     program = build(
-        world=3, strategy=syncopate.Strategy(algorithm=algorithm, realization=realization, splits=2)
+        world=3, strategy=syncopate.Strategy(algorithm, direction, realization, splits=2)
     )
     path = tmp_path / "input.mlir"
     path.write_text(program.ir["input"])
@@ -187,7 +188,7 @@ def test_accumulators_that_do_not_fit_name_registers():
         ({"bind": {"nothing": 1}}, "'nothing' is no parameter of kernel gemm"),
         ({"bind": {}}, "parameter 'a_desc' of kernel gemm is not bound"),
         ({"bind": []}, "bind: expects a mapping"),
-        ({"strategy": "ring_push"}, "strategy: expects a syncopate.Strategy, but got str"),
+        ({"strategy": "ring"}, "strategy: expects a syncopate.Strategy, but got str"),
         ({"target": 90}, "target: expects a name such as sm_90"),
         ({"tiles": 4}, "tiles: expects a sequence of integers"),
         ({"ctas": "8"}, "ctas: expects an integer"),

@@ -55,7 +55,7 @@ def test_demo_fails_when_something_is_found(monkeypatch, tmp_path, capsys):
 
     whole = Program.simulate
     monkeypatch.setattr(Program, "simulate", simulate)
-    assert main(["demo", "--out", str(tmp_path), "--algorithm", "ring_push"]) == 1
+    assert main(["demo", "--out", str(tmp_path), "--algorithm", "ring"]) == 1
     said = capsys.readouterr().out
     assert "race: a race\n" in said
     assert "WRONG" in said

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from syncopate import Plan
 from syncopate._tools import find_tool
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, parse
+from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
 from syncopate.sim.check import check_plan
@@ -72,11 +73,43 @@ def _all_gather(world, rows):
 
 
 @pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
-@pytest.mark.parametrize("algorithm", ["direct_push", "direct_pull", "ring_push", "ring_pull"])
+@pytest.mark.parametrize("direction", ["push", "pull"])
+@pytest.mark.parametrize("algorithm", ["direct", "ring", "bidirectional_ring"])
 @pytest.mark.parametrize(("world", "rows", "splits"), [(2, 128, 1), (3, 200, 2), (8, 300, 3)])
-def test_all_gather_of_every_kind(algorithm, realization, world, rows, splits):
-    options = f"algorithm={algorithm} realization={realization} splits={splits}"
+def test_all_gather_of_every_kind(algorithm, direction, realization, world, rows, splits):
+    options = (
+        f"algorithm={algorithm} direction={direction} realization={realization} splits={splits}"
+    )
     _check(_all_gather(world, rows), options)
+
+
+ROUTED = """
+!a = !chunk.buffer<36x16xbf16>
+!c = !chunk.buffer<5x24xi32>
+chunk.plan @p mesh [2, 2] {
+  %a = chunk.buffer "a" : !a
+  %b = chunk.buffer "b" : !a
+  %c = chunk.buffer "c" : !c
+  chunk.input %a[0, 0] sizes [36, 16] on 0 : !a
+  chunk.input %a[0, 0] sizes [36, 16] on 1 : !a
+  chunk.input %a[0, 0] sizes [36, 16] on 2 : !a
+  chunk.input %a[0, 0] sizes [36, 16] on 3 : !a
+  chunk.input %c[0, 0] sizes [5, 24] on 2 : !c
+  %t = chunk.all_to_all %a to %b axis 0 group [0, 1, 2, 3] by direct : !a to !a
+  %u = chunk.broadcast %c root 2 group [3, 2, 1, 0] : !c
+  chunk.kernel @k tiles [4, 2] ctas 3 args(%b as "b", %c as "c") after(%t, %u) : !a, !c {
+    chunk.footprint read "b" at affine_map<(m, n) -> (m * 9, 0)> sizes [9, 16]
+    chunk.footprint read "c" at affine_map<(m, n) -> (m, n * 12)> sizes [2, 12]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+@pytest.mark.parametrize("direction", ["push", "pull"])
+@pytest.mark.parametrize("algorithm", ["hierarchical", "recursive_doubling", "bidirectional_ring"])
+def test_all_to_all_and_broadcast(algorithm, direction, realization):
+    _check(ROUTED, f"algorithm={algorithm} direction={direction} realization={realization}")
 
 
 TWO_BUFFERS = """
@@ -125,10 +158,32 @@ def test_every_footprint_is_checked(realization):
 
 def test_plan_of_the_documentation_is_right():
     page = (Path(__file__).parents[2] / "docs" / "plans.md").read_text()
-    (text,) = re.findall(r"```mlir\n(.*?)```", page, re.DOTALL)
+    text, form = re.findall(r"```mlir\n(.*?)```", page, re.DOTALL)
     _check(text)
     with pytest.raises(PlanError, match="operand #2 does not dominate this use"):
         schedule_plan(text.replace("after(%p)", "after(%i)"))
+    # The rank-affine form stands alone; around it goes what it is about.
+    maps = "\n".join(line for line in form.splitlines() if line.startswith("#"))
+    inputs = [f"chunk.input %a[{2 * rank}, 0] sizes [2, 64] on {rank} : !a" for rank in range(3)]
+    body = form.replace(maps, "")
+    claim = "chunk.claim after(%all) { %t = chunk.all_gather %a axis 0 group [0, 1, 2] : !a }"
+    buffer = '%a = chunk.buffer "a" : !a'
+    plan = "\n".join(["chunk.plan @p mesh [3] {", buffer, *inputs, body, claim, "}"])
+    module = parse(f"!a = !chunk.buffer<6x64xf32>\n{maps}\n{plan}", new_context())
+    run_pipeline(module, EXPAND)
+    # In Python it is the same.
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    built = Plan("p", [3])
+    a = built.buffer("a", (6, 64), "f32", shard_axis=0)
+    exec(code, {"plan": built, "a": a})
+    with built.claim(after=built.tokens):
+        built.all_gather(a)
+    again = parse(built.text, new_context())
+    run_pipeline(again, EXPAND)
+    assert str(again) == str(module)
+
+
+EXPAND = "chunk.plan(chunk-expand-spmd,chunk-check-plan,chunk-check-claims)"
 
 
 def test_plan_without_kernel_is_refused():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 from plan_passes import plan_passes
-from random_plans import ALGORITHMS, REALIZATIONS, plans
+from random_plans import ALGORITHMS, DIRECTIONS, REALIZATIONS, plans
 
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse, run_pipeline
@@ -48,7 +48,7 @@ def assert_same(found, expected, what):
 
 def with_options(passes, choice):
     return {
-        "chunk-decompose-collectives": f"{{algorithm={choice['algorithm']}}}",
+        "chunk-decompose-collectives": f"{{algorithm={choice['algorithm']} direction={choice['direction']}}}",
         "chunk-split-transfers": f"{{splits={choice['splits']}}}",
         "chunk-assign-realization": f"{{realization={choice['realization']}}}",
         "chunk-order-tiles": f"{{order={choice['order']}}}",
@@ -58,6 +58,7 @@ def with_options(passes, choice):
 CHOICES = strategies.fixed_dictionaries(
     {
         "algorithm": strategies.sampled_from(ALGORITHMS),
+        "direction": strategies.sampled_from(DIRECTIONS),
         "splits": strategies.integers(1, 5),
         "realization": strategies.sampled_from(REALIZATIONS),
         "order": strategies.sampled_from(OPTIONS["order"]),
@@ -67,9 +68,9 @@ CHOICES = strategies.fixed_dictionaries(
 
 def test_the_pipeline_has_the_passes_that_are_looked_at():
     names = [re.sub(r"chunk\.plan\(|\)", "", name) for name in plan_passes()]
-    assert names[0] == "chunk-decompose-collectives"
+    assert names[:2] == ["chunk-expand-spmd", "chunk-decompose-collectives"]
     assert names[-1] == "chunk-check-tables"
-    assert len(names) == 12
+    assert len(names) == 13
     for optional in (
         "chunk-split-transfers",
         "chunk-assign-realization",
@@ -92,7 +93,7 @@ def test_no_pass_changes_the_meaning(text, choice, seed):
         assert_same(interpret_plan(module, inputs), meaning, f"{step} with {choice}")
     # What is left of collectives are claims, which move nothing.
     body = module.body.operations[0].regions[0].blocks[0].operations
-    assert not any(isinstance(op, chunk.AllGatherOp) for op in body)
+    assert not any(isinstance(op, (chunk.AllGatherOp, chunk.BroadcastOp)) for op in body)
     assert "chunk.schedule" in str(module)
 
 

@@ -57,7 +57,9 @@ PULL = Path(__file__).parents[2] / "examples" / "plans" / "all_gather_pull.mlir"
 
 
 def test_staging_for_other_ranks_is_told_and_drawn():
-    schedule = schedule_plan(PULL.read_text(), "realization=ldst_colocated algorithm=direct_pull")
+    schedule = schedule_plan(
+        PULL.read_text(), "realization=ldst_colocated algorithm=direct direction=pull"
+    )
     lanes = read_lanes(schedule)
     assert [t.staging for t in lanes[0].transfers].count(True) == 1
     staging = lanes[0].transfers[0]
@@ -130,7 +132,7 @@ def test_buffers_of_one_to_five_dimensions(shape, put, footprint, sizes, words):
 
 def test_flags_of_streams_are_named_as_such():
     schedule = schedule_plan(
-        PULL.read_text(), "realization=copy_engine algorithm=ring_pull splits=1"
+        PULL.read_text(), "realization=copy_engine algorithm=ring direction=pull splits=1"
     )
     said = describe_schedule(schedule)
     assert "opens a call: raises ready[0] for streams at rank 1" in said
@@ -145,7 +147,7 @@ def test_flags_of_streams_are_named_as_such():
 
 
 def test_text_of_copies_stays_left_of_the_grid_and_many_copies_are_counted():
-    options = "realization=ldst_colocated algorithm=ring_push splits=32"
+    options = "realization=ldst_colocated algorithm=ring direction=push splits=32"
     picture = draw_schedule(schedule_plan(PULL.read_text(), options))
     root = ElementTree.fromstring(picture)
     assert float(root.attrib["height"]) < 4 * 420
@@ -174,7 +176,7 @@ def test_a_program_says_where_its_input_is_read():
     engine = {"realization": "copy_engine"}
     assert "where the caller keeps them, without a copy" in explain(gemm, bind_gemm)
     assert "where the caller keeps them, without a copy" in explain(gemm, bind_gemm, **engine)
-    assert explain(gemm, bind_gemm, algorithm="direct_pull", **engine).endswith(
+    assert explain(gemm, bind_gemm, direction="pull", **engine).endswith(
         "before the kernel, since copy engines of other ranks get it from there"
     )
     assert "takes it as a pointer, a_ptr" in explain(gemm_pointers, bind_gemm_pointers)

@@ -45,7 +45,7 @@ def test_refused_buffer_leaves_the_plan_as_it_was():
         (lambda plan, a: syncopate.Plan("p", np.array(2)), "mesh: expects a sequence of integers"),
         (lambda plan, a: a[0 : 4 : np.arange(2)], "index of buffer a: expects an integer"),
         (lambda plan, a: plan.all_gather(a, algorithm=np.arange(2)), "algorithm: expects one of"),
-        (lambda plan, a: plan.all_gather(a, algorithm=["ring_push"]), "algorithm: expects one of"),
+        (lambda plan, a: plan.all_gather(a, algorithm=["ring"]), "algorithm: expects one of"),
         (lambda plan, a: plan.all_gather(a, after=np.array(1)), "after: expects a sequence"),
     ],
 )

@@ -20,7 +20,7 @@ SMALL = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=2)
 @functools.cache
 def ag_gemm(
     realization: str = "ldst_colocated",
-    algorithm: str = "direct_push",
+    algorithm: str = "direct push",
     world: int = 2,
     shape: tuple[int, int, int] = (128, 128, 128),
     *,
@@ -34,7 +34,10 @@ def ag_gemm(
     mix: tuple[str, ...] = (),
     comm_ctas: int = 2,
 ) -> Any:
-    """C = gather(A) Bᵀ; the transfers take their realization from `mix` in turn, if there is one."""
+    """C = gather(A) Bᵀ; the algorithm comes with its direction.
+
+    The transfers take their realization from `mix` in turn, if there is one.
+    """
     m, n, k = shape
     plan = syncopate.Plan("ag_gemm", [world])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
@@ -43,13 +46,8 @@ def ag_gemm(
     else:
         plan.all_gather(a)
     bind = (bind_gemm_pointers if pointers else bind_gemm)(a, n, config, out_dtype=out_dtype)
-    strategy = syncopate.Strategy(
-        algorithm=algorithm,
-        realization=realization,
-        splits=splits,
-        order=order,
-        comm_ctas=comm_ctas,
-    )
+    way, direction = algorithm.split()
+    strategy = syncopate.Strategy(way, direction, realization, splits, order, comm_ctas=comm_ctas)
     kernel = gemm_pointers if pointers else gemm
     return syncopate.compile(kernel, plan, **bind, strategy=strategy, target=target)
 

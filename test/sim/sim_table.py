@@ -17,20 +17,35 @@ from sim_attention import attention_error, build_attention
 from sim_programs import SMALL, ag_gemm, largest_error
 
 from syncopate import Strategy
-from syncopate.compiler.strategy import Algorithm, Realization, TileOrder
+from syncopate.compiler.strategy import Realization, TileOrder
 from syncopate.kernels import GemmConfig
 from syncopate.sim.scheduler import Policy
 from syncopate.sim.simulate import Result, simulate
 
-__all__ = ["PROGRAMS", "Case", "Workload", "check", "options_of"]
+__all__ = ["COMMON_WAYS", "PROGRAMS", "Case", "Way", "Workload", "check", "options_of"]
 
 TINY = GemmConfig(block_m=64, block_n=32, block_k=32, num_warps=4, num_ctas=2)
 ONE_CTA = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=1)
 THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
 LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
 DEDICATED = Realization.LDST_DEDICATED
-PUSH, PULL = Algorithm.DIRECT_PUSH, Algorithm.DIRECT_PULL
-RING_PUSH, RING_PULL = Algorithm.RING_PUSH, Algorithm.RING_PULL
+
+
+class Way(enum.Enum):
+    """An algorithm of collectives with its direction."""
+
+    PUSH = "direct push"
+    PULL = "direct pull"
+    RING_PUSH = "ring push"
+    RING_PULL = "ring pull"
+    BOTH_WAYS_PUSH = "bidirectional_ring push"
+    BOTH_WAYS_PULL = "bidirectional_ring pull"
+    DOUBLING_PUSH = "recursive_doubling push"
+    DOUBLING_PULL = "recursive_doubling pull"
+
+
+PUSH, PULL, RING_PUSH, RING_PULL = Way.PUSH, Way.PULL, Way.RING_PUSH, Way.RING_PULL
+COMMON_WAYS = (PUSH, PULL, RING_PUSH, RING_PULL)
 
 
 class Workload(enum.Enum):
@@ -56,7 +71,7 @@ class Case:
 
     workload: Workload = Workload.AG_GEMM
     realization: Realization = LDST
-    algorithm: Algorithm = PUSH
+    algorithm: Way = PUSH
     world: int = 2
     shape: tuple[int, int, int] = (128, 64, 128)
     dtype: str = "bf16"
@@ -75,7 +90,7 @@ class Case:
         parts = [
             self.workload.value,
             "+".join(realization.value for realization in self.mix or (self.realization,)),
-            self.algorithm.value,
+            self.algorithm.value.replace(" ", "_"),
             f"w{self.world}",
         ]
         if not self.is_attention:
@@ -101,7 +116,8 @@ class Case:
     @functools.cache  # noqa: B019
     def build(self) -> Any:
         """Compiles it, once."""
-        strategy = Strategy(self.algorithm, self.realization, self.splits, self.order)
+        way, direction = self.algorithm.value.split()
+        strategy = Strategy(way, direction, self.realization, self.splits, self.order)
         if self.is_attention:
             causal = self.workload is Workload.AG_ATTENTION_CAUSAL
             return build_attention(causal, strategy, self.world)
@@ -129,10 +145,11 @@ class Case:
 
 
 def _grid() -> tuple[Case, ...]:
-    """Every realization and algorithm on 2, 3, 4 and 8 ranks."""
+    """Every realization with the common algorithms on 2, 3, 4 and 8 ranks, and with the others on 4."""
     return tuple(
         Case(realization=realization, algorithm=algorithm, world=world, shape=(64 * world, 64, 128))
-        for realization, algorithm, world in itertools.product(Realization, Algorithm, (2, 3, 4, 8))
+        for realization, algorithm, world in itertools.product(Realization, Way, (2, 3, 4, 8))
+        if algorithm in COMMON_WAYS or world == 4
     )
 
 
@@ -198,7 +215,7 @@ PROGRAMS: tuple[Case, ...] = (
     # Several realizations in one plan.
     *(
         Case(mix=(DEDICATED, LDST, ENGINE), algorithm=algorithm, world=3, shape=(200, 104, 136))
-        for algorithm in Algorithm
+        for algorithm in COMMON_WAYS
     ),
     Case(mix=(LDST, DEDICATED), algorithm=PULL, world=4, shape=(164, 72, 88)),
     Case(mix=(ENGINE, DEDICATED), algorithm=RING_PULL, world=4, shape=(164, 72, 88)),

@@ -140,7 +140,7 @@ def test_deadlock_of_a_flag_that_nobody_raises_says_so():
 
 
 def test_deadlock_of_an_engine_leads_to_the_call_that_did_not_open():
-    program = NAMED["nobody opens"].apply(ag_gemm("copy_engine", "direct_pull"))
+    program = NAMED["nobody opens"].apply(ag_gemm("copy_engine", "direct pull"))
     (finding,) = simulate(program).verdict.findings
     assert finding.kind is Kind.DEADLOCK
     for rank in range(2):
@@ -170,7 +170,7 @@ def test_device_timeout_drains_and_names_the_chunk():
 
 def test_waits_of_the_prologue_count_too():
     """Drops the fences one by one where the first tile of a rank waits; each that is executed is found."""
-    program = ag_gemm("ldst_colocated", "direct_push", 2, (192, 64, 192), order="grouped")
+    program = ag_gemm("ldst_colocated", "direct push", 2, (192, 64, 192), order="grouped")
     lines = program.ir["fused"].split("\n")
     fences = [i for i, line in enumerate(lines) if "fence.proxy.async;" in line]
     found = 0

@@ -3,12 +3,13 @@
 from syncopate.compiler.binding import Descriptor, Footprint, Pointer, Tensor
 from syncopate.compiler.driver import compile
 from syncopate.compiler.program import Program
-from syncopate.compiler.strategy import Algorithm, Realization, Strategy, TileOrder
+from syncopate.compiler.strategy import Algorithm, Direction, Realization, Strategy, TileOrder
 from syncopate.compiler.target import Target
 
 __all__ = [
     "Algorithm",
     "Descriptor",
+    "Direction",
     "Footprint",
     "Pointer",
     "Program",

@@ -7,16 +7,24 @@ from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
 
-__all__ = ["Algorithm", "Realization", "Strategy", "TileOrder"]
+__all__ = ["Algorithm", "Direction", "Realization", "Strategy", "TileOrder"]
 
 
 class Algorithm(enum.Enum):
-    """How a collective is decomposed into transfers."""
+    """Between which members the parts of a collective travel; docs/plans.md says where each applies."""
 
-    DIRECT_PUSH = "direct_push"
-    DIRECT_PULL = "direct_pull"
-    RING_PUSH = "ring_push"
-    RING_PULL = "ring_pull"
+    DIRECT = "direct"
+    RING = "ring"
+    BIDIRECTIONAL_RING = "bidirectional_ring"
+    HIERARCHICAL = "hierarchical"
+    RECURSIVE_DOUBLING = "recursive_doubling"
+
+
+class Direction(enum.Enum):
+    """Who carries the transfers of a collective out: those who have the data, or those who get them."""
+
+    PUSH = "push"
+    PULL = "pull"
 
 
 class Realization(enum.Enum):
@@ -49,6 +57,7 @@ class Strategy:
 
     Attributes:
         algorithm: How collectives are decomposed.
+        direction: Who carries their transfers out.
         realization: How transfers are carried out.
         splits: Pieces that each transfer is cut into.
         order: The order of tiles.
@@ -63,7 +72,8 @@ class Strategy:
     The enums may be given by their values, as strings.
     """
 
-    algorithm: Algorithm | str = Algorithm.DIRECT_PUSH
+    algorithm: Algorithm | str = Algorithm.DIRECT
+    direction: Direction | str = Direction.PUSH
     realization: Realization | str = Realization.LDST_COLOCATED
     splits: int = 1
     order: TileOrder | str = TileOrder.ARRIVAL
@@ -74,6 +84,7 @@ class Strategy:
     def __post_init__(self) -> None:
         for name, kind in (
             ("algorithm", Algorithm),
+            ("direction", Direction),
             ("realization", Realization),
             ("order", TileOrder),
         ):
@@ -95,9 +106,9 @@ class Strategy:
     def attribute(self) -> str:
         """The strategy as `#chunk.strategy`."""
         return (
-            f"#chunk.strategy<algorithm = {_value(self.algorithm)}, splits = {self.splits}, "
-            f"realization = {_value(self.realization)}, order = {_value(self.order)}, group = {self.group}, "
-            f"pause = {self.pause}, comm_ctas = {self.comm_ctas}>"
+            f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
+            f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
+            f"group = {self.group}, pause = {self.pause}, comm_ctas = {self.comm_ctas}>"
         )
 
 

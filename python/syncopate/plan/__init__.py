@@ -4,7 +4,8 @@ A plan is chunk IR from the beginning; the builders here only save typing. `Plan
 `syncopate-opt` takes. What the passes have made of a plan, `read_schedule` reads.
 """
 
-from syncopate.plan.builder import Buffer, Chunk, Plan, Token
+from syncopate.plan.body import Buffer, Chunk, Token
+from syncopate.plan.builder import Plan
 from syncopate.plan.schedule import Access, Schedule, read_schedule
 
 __all__ = ["Access", "Buffer", "Chunk", "Plan", "Schedule", "Token", "read_schedule"]

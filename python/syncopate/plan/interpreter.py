@@ -19,6 +19,7 @@ from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
+from syncopate.plan.affine import to_function
 
 __all__ = ["Contents", "Memory", "interpret_plan", "place_input"]
 
@@ -237,7 +238,17 @@ def _transfer(run: _Run, op: Any) -> None:
     target = run.contents(dst, attributes["dst_rank"].value)
     source_box = _box(attributes["src_offsets"], sizes)
     target_box = _box(attributes["dst_offsets"], sizes)
-    combine = _reduction(op)
+    _move(source, source_box, target, target_box, _reduction(op))
+
+
+def _move(
+    source: Contents,
+    source_box: tuple[slice, ...],
+    target: Contents,
+    target_box: tuple[slice, ...],
+    combine: Callable[[Array, Array], Array] | None,
+) -> None:
+    """Copies a box, or combines it with what is there."""
     if combine is None:
         target.copy(target_box, source, source_box)
     else:
@@ -245,10 +256,41 @@ def _transfer(run: _Run, op: Any) -> None:
         target.defined[target_box] &= source.defined[source_box]
 
 
-def _blocks(op: Any) -> Iterator[tuple[int, tuple[slice, ...]]]:
-    """Members of a collective, each with its block."""
+@_means(ops.SpmdOp)
+def _spmd(run: _Run, op: Any) -> None:
+    group = list(op.attributes["group"])
+    for step in op.regions[0].blocks[0].operations:
+        attributes, (src, dst, *_) = step.attributes, step.operands
+        (peer,) = _values(attributes["peer"])
+        places = _values(attributes["src_offsets"]), _values(attributes["dst_offsets"])
+        pull = str(attributes["direction"]) == "#chunk<direction pull>"
+        for member, rank in enumerate(group):
+            ends = (group[peer([member])], rank) if pull else (rank, group[peer([member])])
+            begins = [[offset([member]) for offset in offsets] for offsets in places]
+            # What lies outside of a buffer is left out.
+            sizes = [
+                max(0, min(size, *(extent - begin for extent, begin in limits)))
+                for size, *limits in zip(
+                    attributes["sizes"],
+                    zip(src.type.shape, begins[0], strict=True),
+                    zip(dst.type.shape, begins[1], strict=True),
+                    strict=True,
+                )
+            ]
+            source, target = run.contents(src, ends[0]), run.contents(dst, ends[1])
+            boxes = [_box(begin, sizes) for begin in begins]
+            _move(source, boxes[0], target, boxes[1], _reduction(step))
+
+
+def _values(attribute: Any) -> list[Callable[[Sequence[int]], int]]:
+    """The results of an affine map as functions of its dimensions."""
+    return [to_function(expr) for expr in attribute.value.results]
+
+
+def _blocks(op: Any, buffer: ir.Value) -> Iterator[tuple[int, tuple[slice, ...]]]:
+    """Members of a collective, each with its block of a buffer."""
     group, axis = op.attributes["group"], op.attributes["axis"].value
-    extent = op.operands[0].type.shape[axis]
+    extent = buffer.type.shape[axis]
     rows = -(-extent // len(group))
     for index, owner in enumerate(group):
         begin, end = (min(edge * rows, extent) for edge in (index, index + 1))
@@ -258,10 +300,29 @@ def _blocks(op: Any) -> Iterator[tuple[int, tuple[slice, ...]]]:
 @_means(ops.AllGatherOp)
 def _all_gather(run: _Run, op: Any) -> None:
     buffer = op.operands[0]
-    for owner, block in _blocks(op):
+    for owner, block in _blocks(op, buffer):
         for member in op.attributes["group"]:
             if member != owner:
                 run.contents(buffer, member).copy(block, run.contents(buffer, owner), block)
+
+
+@_means(ops.BroadcastOp)
+def _broadcast(run: _Run, op: Any) -> None:
+    root = op.attributes["root"].value
+    for member in op.attributes["group"]:
+        if member != root:
+            source = run.contents(op.operands[0], root)
+            run.contents(op.operands[0], member).copy((), source, ())
+
+
+@_means(ops.AllToAllOp)
+def _all_to_all(run: _Run, op: Any) -> None:
+    (src, dst, *_), axis = op.operands, op.attributes["axis"].value
+    for sender, slot in _blocks(op, dst):
+        for receiver, block in _blocks(op, src):
+            rows = block[axis].stop - block[axis].start
+            place = (*slot[:axis], slice(slot[axis].start, slot[axis].start + rows))
+            run.contents(dst, receiver).copy(place, run.contents(src, sender), block)
 
 
 @_means(ops.ReduceScatterOp, ops.AllReduceOp)
@@ -271,7 +332,7 @@ def _reduce(run: _Run, op: Any) -> None:
     members = [run.contents(op.operands[0], rank) for rank in op.attributes["group"]]
     data = functools.reduce(combine, (member.data for member in members))
     defined = np.logical_and.reduce([member.defined for member in members])
-    for member, (_, block) in zip(members, _blocks(op), strict=True):
+    for member, (_, block) in zip(members, _blocks(op, op.operands[0]), strict=True):
         if isinstance(op, ops.ReduceScatterOp):
             kept = np.zeros_like(defined)
             kept[block] = defined[block]

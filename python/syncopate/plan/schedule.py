@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from syncopate.errors import InternalError, PlanError
+from syncopate.errors import PlanError
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
+from syncopate.plan.affine import Expression, to_function
 from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 __all__ = ["Access", "Schedule", "read_schedule"]
-
-Expression = Callable[[Sequence[Any]], Any]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
 
@@ -170,7 +168,7 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
         if not isinstance(op, ops.FootprintOp):
             continue
         argument = op.attributes["arg"].value
-        results = [_to_function(expr) for expr in op.attributes["map"].value.results]
+        results = [to_function(expr) for expr in op.attributes["map"].value.results]
         yield Access(
             argument=argument,
             buffer=buffers.index(bound[arguments.index(argument)]),
@@ -182,27 +180,3 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
 
 def _apply(results: Sequence[Expression], coordinates: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result(coordinates) for result in results)
-
-
-def _to_function(expr: ir.AffineExpr) -> Expression:
-    """An affine expression over tile coordinates as a function of them."""
-    if isinstance(expr, ir.AffineConstantExpr):
-        value = expr.value
-        return lambda _: value
-    if isinstance(expr, ir.AffineDimExpr):
-        position = expr.position
-        return lambda coordinates: coordinates[position]
-    for kind, operation in _OPERATIONS.items():
-        if isinstance(expr, kind):
-            lhs, rhs = _to_function(expr.lhs), _to_function(expr.rhs)
-            return lambda coordinates: operation(lhs(coordinates), rhs(coordinates))
-    raise InternalError(f"a footprint holds {expr}, which is no affine expression of coordinates")
-
-
-_OPERATIONS: Mapping[type[ir.AffineExpr], Callable[[Any, Any], Any]] = {
-    ir.AffineAddExpr: operator.add,
-    ir.AffineMulExpr: operator.mul,
-    ir.AffineModExpr: operator.mod,
-    ir.AffineFloorDivExpr: operator.floordiv,
-    ir.AffineCeilDivExpr: lambda a, b: -(-a // b),
-}

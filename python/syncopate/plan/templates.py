@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import PlanError
-from syncopate.plan.builder import Buffer, Chunk, Plan, Token, shard
+from syncopate.plan.body import Buffer, Chunk, Token
+from syncopate.plan.builder import Plan, shard
 
-__all__ = ["Combine", "Direction", "all_reduce_tiles", "reduce_scatter_tiles"]
+__all__ = ["Combine", "all_reduce_tiles", "reduce_scatter_tiles"]
 
 
 class Combine(enum.Enum):
@@ -26,13 +27,6 @@ class Combine(enum.Enum):
     before."""
     ROLE = "role"
     """A communication role of the block's rank adds all parts, one after another, in float32."""
-
-
-class Direction(enum.Enum):
-    """Who carries a transfer out."""
-
-    PUSH = "push"
-    PULL = "pull"
 
 
 @dataclass(frozen=True)
@@ -50,7 +44,7 @@ def reduce_scatter_tiles(
     *,
     splits: int = 1,
     combine: Combine = Combine.TILES,
-    direction: Direction = Direction.PUSH,
+    direction: str = "push",
     realization: str | None = None,
     reducing: str | None = None,
 ) -> list[Token]:
@@ -61,10 +55,10 @@ def reduce_scatter_tiles(
     Args:
         plan: The plan.
         buffer: What tiles compute, all of it on every rank: [M, …]. With more than two ranks, or with `Combine.ROLE`
-            and `Direction.PUSH`, the plan gets another buffer for what is on its way, of (W - 1) / W the size.
+            and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size.
         splits: Pieces that a block is moved in.
         combine: Who adds.
-        direction: Who carries out the transfers between ranks. With `Combine.ROLE`, pulling needs no other buffer.
+        direction: push or pull: who carries out the transfers between ranks. With `Combine.ROLE`, pulling needs no other buffer.
         realization: Of the transfers between ranks; the strategy's if it is left out.
         reducing: Of those that add, likewise.
 
@@ -92,7 +86,7 @@ def all_reduce_tiles(
     *,
     splits: int = 1,
     combine: Combine = Combine.TILES,
-    direction: Direction = Direction.PUSH,
+    direction: str = "push",
     realization: str | None = None,
     reducing: str | None = None,
     gathering: str | None = None,
@@ -149,12 +143,14 @@ class _Sums:
         plan: Plan,
         buffer: Buffer,
         splits: int,
-        direction: Direction,
+        direction: str,
         realization: str | None,
         reducing: str | None,
     ) -> None:
         if splits < 1:
             raise PlanError(f"splits: expects a positive number, but got {splits}")
+        if direction not in ("push", "pull"):
+            raise PlanError(f"direction: expects push or pull, but got {direction!r}")
         self.plan, self.buffer, self.splits = plan, buffer, splits
         self.direction, self.realization, self.reducing = direction, realization, reducing
         blocks = shard(buffer, 0, plan.world_size)
@@ -195,7 +191,7 @@ class _Sums:
         """A role adds to what own tiles have computed."""
         ranks = range(self.plan.world_size)
         made = [self.plan.produce(self.buffer[:], rank=rank) for rank in ranks]
-        push = self.direction is Direction.PUSH
+        push = self.direction == "push"
         slots = self._slots(len(ranks) - 1) if push else None
         sums: dict[_Piece, Token] = {}
         for distance, piece in self._order():
@@ -227,7 +223,7 @@ class _Sums:
         realization: str | None,
     ) -> Token:
         """A transfer between ranks."""
-        add = self.plan.put if self.direction is Direction.PUSH else self.plan.get
+        add = self.plan.put if self.direction == "push" else self.plan.get
         return add(
             src, dst, src_rank=src_rank, dst_rank=dst_rank, after=after, realization=realization
         )

@@ -14,7 +14,8 @@ from syncopate.mlir.dialects import chunk
 from syncopate.plan.schedule import Access, Schedule, read_schedule
 
 OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
-    "algorithm": ("direct_push", "direct_pull", "ring_push", "ring_pull"),
+    "algorithm": ("direct", "ring", "bidirectional_ring", "hierarchical", "recursive_doubling"),
+    "direction": ("push", "pull"),
     "splits": range(1, 4097),
     "realization": ("copy_engine", "ldst_dedicated", "ldst_colocated"),
     "order": ("arrival", "grouped"),

@@ -34,7 +34,7 @@ def describe_schedule(program: Any) -> str:
     strategy = getattr(program, "strategy", None)
     if strategy is not None:
         lines.append(
-            f"strategy: all-gathers by {_value(strategy.algorithm)}, transfers in "
+            f"strategy: collectives by {_value(strategy.algorithm)} {_value(strategy.direction)}, transfers in "
             f"{strategy.splits} piece(s) by {_value(strategy.realization)}, tiles by "
             f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"

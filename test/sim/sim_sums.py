@@ -1,0 +1,156 @@
+"""Programs whose tiles compute parts of a sum: GEMM + reduce-scatter, GEMM + all-reduce."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sim_programs import SMALL
+
+import syncopate
+from syncopate.compiler.strategy import Direction, Realization
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
+from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.sim.simulate import Result
+
+__all__ = ["SUMS", "Collective", "SumCase"]
+
+LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
+DEDICATED = Realization.LDST_DEDICATED
+THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
+
+
+class Collective(enum.Enum):
+    """What becomes of the parts."""
+
+    REDUCE_SCATTER = "gemm-rs"
+    ALL_REDUCE = "gemm-ar"
+
+
+@dataclass(frozen=True)
+class SumCase:
+    """One program.
+
+    Attributes:
+        realization: Of the transfers between ranks.
+        reducing: Of those that add.
+        shape: M and N of the sum, and K of a rank.
+        tolerance: Largest error that rounding parts and sums to the output's type explains.
+    """
+
+    collective: Collective
+    combine: Combine
+    direction: Direction
+    realization: Realization
+    reducing: Realization = LDST
+    world: int = 2
+    shape: tuple[int, int, int] = (256, 64, 64)
+    dtype: str = "bf16"
+    splits: int = 1
+    config: GemmConfig = SMALL
+    tolerance: float = 2e-2
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+        parts = [
+            self.collective.value,
+            self.combine.value,
+            self.direction.value,
+            self.realization.value,
+            self.reducing.value,
+            f"w{self.world}",
+            "x".join(map(str, self.shape)),
+            self.dtype,
+            f"{self.splits}",
+        ]
+        return "-".join(parts)
+
+    @functools.cache  # noqa: B019
+    def build(self) -> Any:
+        """Compiles it, once."""
+        m, n, k = self.shape
+        plan = syncopate.Plan("sum", [self.world])
+        parts = plan.buffer("c", (m, n), self.dtype)
+        add = (
+            reduce_scatter_tiles
+            if self.collective is Collective.REDUCE_SCATTER
+            else all_reduce_tiles
+        )
+        add(
+            plan,
+            parts,
+            splits=self.splits,
+            combine=self.combine,
+            direction=self.direction.value,
+            realization=self.realization.value,
+            reducing=self.reducing.value,
+        )
+        a = syncopate.Tensor("a", (m, k), self.dtype)
+        return syncopate.compile(
+            gemm,
+            plan,
+            **bind_gemm(a, n, self.config, c=parts),
+            strategy=syncopate.Strategy(comm_ctas=2),
+        )
+
+    def error(self, result: Result) -> float:
+        """How far the outputs are from a float64 reference, relative to its largest element."""
+        worst = 0.0
+        rows = -(-self.shape[0] // self.world)
+        for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+            pairs = zip(inputs["a"], inputs["b"], strict=True)
+            total = sum(a.astype(np.float64) @ b.astype(np.float64).T for a, b in pairs)
+            for rank, found in enumerate(outputs["c"]):
+                expected = total
+                if self.collective is Collective.REDUCE_SCATTER:
+                    expected = total[rank * rows : (rank + 1) * rows]
+                error = np.abs(found.astype(np.float64) - expected).max()
+                worst = max(worst, float(error / np.abs(total).max()))
+        return worst
+
+
+def _grid() -> tuple[SumCase, ...]:
+    """Who adds, who moves and how, on 2, 3 and 4 ranks."""
+    return tuple(
+        SumCase(
+            collective,
+            combine,
+            direction,
+            realization,
+            reducing=DEDICATED if realization is DEDICATED else LDST,
+            world=world,
+            shape=(128 * world, 64, 64),
+            splits=2,
+        )
+        for collective, combine, direction, realization, world in itertools.product(
+            Collective, Combine, Direction, (LDST, DEDICATED, ENGINE), (2, 3, 4)
+        )
+    )
+
+
+_RS, _AR = Collective.REDUCE_SCATTER, Collective.ALL_REDUCE
+_TILES, _ROLE = Combine.TILES, Combine.ROLE
+_PUSH, _PULL = Direction.PUSH, Direction.PULL
+SUMS: tuple[SumCase, ...] = (
+    *_grid(),
+    SumCase(_RS, _TILES, _PUSH, LDST, world=8, shape=(512, 64, 64)),
+    SumCase(_AR, _ROLE, _PUSH, ENGINE, world=8, shape=(512, 64, 64)),
+    # Blocks and chunks that are no whole tiles; tiles of several blocks.
+    SumCase(_RS, _ROLE, _PULL, LDST, world=3, shape=(200, 104, 72), splits=2),
+    SumCase(_RS, _ROLE, _PUSH, ENGINE, world=3, shape=(200, 104, 72), splits=3),
+    SumCase(_AR, _ROLE, _PULL, LDST, world=4, shape=(120, 72, 136)),
+    SumCase(_AR, _ROLE, _PUSH, DEDICATED, world=3, shape=(130, 104, 72)),
+    # A chunk ends within a tile, whose two parts arrive apart.
+    SumCase(_RS, _TILES, _PUSH, ENGINE, shape=(384, 104, 72), splits=4, config=THREE_CTAS),
+    SumCase(_AR, _TILES, _PULL, LDST, shape=(384, 104, 72), splits=4, config=THREE_CTAS),
+    # Element types.
+    SumCase(_RS, _TILES, _PUSH, LDST, dtype="f16", tolerance=3e-3),
+    SumCase(_RS, _ROLE, _PULL, LDST, dtype="f16", tolerance=3e-3),
+    SumCase(_RS, _TILES, _PUSH, ENGINE, shape=(256, 64, 32), dtype="f32", tolerance=1e-5),
+    SumCase(_AR, _ROLE, _PULL, LDST, shape=(256, 64, 32), dtype="f32", tolerance=1e-5),
+)
