@@ -162,10 +162,10 @@ def mixed_workload(
 
 
 MIXED_CASES = [
-    ("direct_push", ("ldst_dedicated", "ldst_colocated", "copy_engine")),
-    ("direct_pull", ("copy_engine", "ldst_dedicated", "ldst_colocated")),
-    ("ring_pull", ("ldst_dedicated", "ldst_colocated")),
-    ("ring_push", ("copy_engine", "ldst_dedicated")),
+    ("direct push", ("ldst_dedicated", "ldst_colocated", "copy_engine")),
+    ("direct pull", ("copy_engine", "ldst_dedicated", "ldst_colocated")),
+    ("ring pull", ("ldst_dedicated", "ldst_colocated")),
+    ("ring push", ("copy_engine", "ldst_dedicated")),
 ]
 """(algorithm, realizations in turn)."""
 
