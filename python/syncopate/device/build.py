@@ -43,17 +43,17 @@ def library(
     """Returns the generic-form TTGIR module of every device function, by name.
 
     The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``finish_tile``, ``open_call``,
-    ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization R
-    of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is kept in memory and
-    on disk.
+    ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization
+    R of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is
+    kept in memory and on disk.
 
     Args:
         target: GPU to compile for.
         num_warps: Warps of the local kernel.
         unit: One of ``UNITS``: divides the addresses, strides and row sizes of all commands.
         roles: Device realizations of the commands.
-        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of co-located
-            roles to another rank are better issued in small blocks, which the link can take as they come.
+        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of
+            co-located roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
 
     Raises:
@@ -118,8 +118,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             key,
             entry.roles,
             "input",
-            LDST_DEDICATED=Realization.LDST_DEDICATED in key.roles,
-            LDST_COLOCATED=Realization.LDST_COLOCATED in key.roles,
+            **{role.name: role in key.roles for role in Realization if role.is_device},
             WARPS=COPY_WARPS.value,
             REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
@@ -130,7 +129,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
     """How the commands of a role are carried out."""
     if role.is_dedicated:
         # All registers are the role's, and nothing else keeps the memory busy.
-        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 32, 4
+        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 8, 4
     else:
         # Four loads of 16 bytes per thread are what 40 registers hold; two of either operand, and their elements in
         # float32, are what 64 hold.

@@ -107,7 +107,9 @@ class Plan(Collectives, SpmdPlan):
         """
         self._region(ops.OutputOp, chunk, rank)
 
-    def _region(self, kind: type[ops.InputOp] | type[ops.OutputOp], chunk: Chunk, rank: int) -> None:
+    def _region(
+        self, kind: type[ops.InputOp] | type[ops.OutputOp], chunk: Chunk, rank: int
+    ) -> None:
         buffer = self._own_chunk("chunk", chunk).buffer
         number = to_integer("rank", rank)
         with self._here():

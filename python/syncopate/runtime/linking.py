@@ -1,8 +1,9 @@
 """Turns one rank's symbolic tables into the bytes that its kernel reads. Pure numpy.
 
 Symbolic tables name ranks, buffers and flags by number; the packed ones hold absolute addresses as this process sees
-them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out, for the
-host issues those (see `engine_plan`), and the rest is sorted by role. The runtime's own guard waits are appended behind the plan's waits.
+them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out, for
+the host issues those (see `engine_plan`), and the rest is sorted by role. The runtime's own guard waits are appended
+behind the plan's waits.
 """
 
 from __future__ import annotations

@@ -328,7 +328,7 @@ def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
         origin=origins.of_transfer(move),
         region=_words(program.buffers, move.dst),
         source=_words(program.buffers, move.src),
-        realization=Realization(row["realization"]).name.lower(),
+        realization=Realization(row["realization"]).spelling,
         signals=tuple((s["rank"], s["signal"]) for s in move.signals),
         raises=_raised(program, move.signals),
         waits=_waited(program, move.waits),
