@@ -130,6 +130,32 @@ def _store_wait(t: Translator, op: Any) -> None:
     t.write(f"yield from a.wait_stores({attribute(op, 'pendings')}, {read_only})")
 
 
+@emits("ttg.global_scratch_alloc")
+def _scratch(t: Translator, op: Any) -> None:
+    # Nothing but tensor maps is kept there.
+    name = t.define(op.results[0])
+    t.write(f"{name} = a.scratch_map({name!r})")
+
+
+@emits("ttng.tensormap_create")
+def _create_map(t: Translator, op: Any) -> None:
+    place, address, _, sizes, strides, steps = (t.uses(part) for part in segments(op))
+    t.write("yield")
+    lists = ", ".join(f"({', '.join(names)},)" for names in (sizes, strides, steps))
+    t.write(f"a.create_map({place[0]}, {address[0]}, {lists})")
+
+
+@emits("ttng.tensormap_fenceproxy_acquire")
+def _fence_map(t: Translator, op: Any) -> None:
+    t.write(f"{t.operand(op, 0)}.fenced = True")
+
+
+@emits("ttng.reinterpret_tensor_descriptor")
+def _use_map(t: Translator, op: Any) -> None:
+    _, kind = t.shaped(op.results[0])
+    t.result(op, f"a.use_map({t.operand(op, 0)}, {t.constant(kind)})")
+
+
 @emits("ttng.warp_group_dot")
 def _dot(t: Translator, op: Any) -> None:
     a, b, c, *use_c = t.uses(op.operands)

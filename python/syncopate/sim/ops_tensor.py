@@ -202,7 +202,7 @@ def _assert(t: Translator, op: Any) -> None:
     t.write(f"a.check({t.operand(op, 0)}, {attribute(op, 'message')!r})")
 
 
-@emits("tt.print", "gpu.printf", "ttg.global_scratch_alloc")
+@emits("tt.print", "gpu.printf")
 def _ignore(t: Translator, op: Any) -> None:
     t.write("pass")
 

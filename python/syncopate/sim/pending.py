@@ -91,6 +91,7 @@ class TmaLoad:
         target.values[...] = values.reshape(block)
         barrier = self.barrier
         barrier.in_flight -= 1
+        source.in_flight -= 1
         barrier.bytes -= values.size * source.kind.nbytes
         if barrier.bytes < 0:
             machine.report(
@@ -143,6 +144,7 @@ class TmaStore:
                 new = new + target.kind.decode(target.elements[inside])
             target.elements[inside] = target.kind.encode(new)
         self.complete = True
+        target.in_flight -= 1
         self.role.cta.bulk_in_flight -= 1
         machine.scheduler.wake(self.key)
         self.role.cta.check_end()
