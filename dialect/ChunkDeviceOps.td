@@ -58,6 +58,20 @@ def Chunk_WaitOp : Chunk_Op<"wait"> {
   }];
 }
 
+def Chunk_FinishTileOp : Chunk_Op<"finish_tile"> {
+  let summary = "say that a tile's stores are issued";
+  let description = [{
+    Counts tile `tile`, row-major in the grid, as done in its group, once its
+    stores are complete; whoever makes the group full raises its signals with
+    release semantics at system scope. Executed by all threads of the computing
+    warps.
+
+    Example: `chunk.finish_tile %context[%tile] : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$tile);
+  let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
+}
+
 def Chunk_RunCommandsOp : Chunk_Op<"run_commands"> {
   let summary = "carry out this rank's communication commands";
   let description = [{

@@ -105,17 +105,8 @@ def Chunk_BufferOp : Chunk_PlanBodyOp<"buffer"> {
   let hasVerifier = 1;
 }
 
-def Chunk_InputOp : Chunk_PlanBodyOp<"input"> {
-  let summary = "a region that a rank holds when a call starts";
-  let description = [{
-    What the caller of the program provides on that rank. Everything else in
-    the buffer is undefined until a transfer brings it.
-
-    Constraints:
-    * (input_c1) the rank is in [0, number of ranks).
-    * (input_c2) the region lies inside the buffer, as a transfer's does.
-    * (input_c3) the region is at most 2^16 slices, as a transfer's is.
-  }];
+/// A region of one rank's instance of a buffer.
+class Chunk_RegionOp<string opMnemonic> : Chunk_PlanBodyOp<opMnemonic> {
   let arguments = (ins Chunk_BufferType:$buffer,
                        DenseI64ArrayAttr:$offsets,
                        DenseI64ArrayAttr:$sizes,
@@ -124,6 +115,57 @@ def Chunk_InputOp : Chunk_PlanBodyOp<"input"> {
     $buffer `` $offsets `sizes` $sizes `on` $rank attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
+}
+
+def Chunk_InputOp : Chunk_RegionOp<"input"> {
+  let summary = "a region that a rank holds when a call starts";
+  let description = [{
+    What the caller of the program provides on that rank. Everything else in
+    the buffer is undefined until a transfer brings it or a tile computes it.
+
+    Constraints:
+    * (input_c1) the rank is in [0, number of ranks).
+    * (input_c2) the region lies inside the buffer, as a transfer's does.
+    * (input_c3) the region is at most 2^16 slices, as a transfer's is.
+
+    Example: `chunk.input %a[0, 0] sizes [2, 4] on 0 : !chunk.buffer<4x4xf32>`.
+  }];
+}
+
+def Chunk_ProduceOp : Chunk_RegionOp<"produce"> {
+  let summary = "a region that a rank's tiles compute";
+  let description = [{
+    What the kernel that is bound to the plan writes on that rank in the course
+    of a call. A transfer that reads the region, or writes to it, comes after
+    the token, and then starts as soon as those tiles are done whose part of the
+    region it touches.
+
+    Constraints:
+    * (produce_c1) the rank is in [0, number of ranks).
+    * (produce_c2) the region lies inside the buffer, as a transfer's does.
+    * (produce_c3) the region is at most 2^16 slices, as a transfer's is.
+
+    Example:
+    `%t = chunk.produce %p[0, 0] sizes [4, 4] on 0 : !chunk.buffer<4x4xf32>`.
+  }];
+  let results = (outs Chunk_TokenType:$token);
+}
+
+def Chunk_OutputOp : Chunk_RegionOp<"output"> {
+  let summary = "a region that a call gives back";
+  let description = [{
+    What the caller finds on that rank when the call is over: what transfers or
+    tiles have left there.
+
+    Constraints:
+    * (output_c1) the rank is in [0, number of ranks).
+    * (output_c2) the region lies inside the buffer, as a transfer's does.
+    * (output_c3) the region is at most 2^16 slices, as a transfer's is.
+    * (output_c4) a rank has at most one output in a buffer.
+
+    Example:
+    `chunk.output %p[2, 0] sizes [2, 4] on 1 : !chunk.buffer<4x4xf32>`.
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -400,6 +442,9 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
     * `signals`: the flags to raise, `rank, signal, kind` (0: store the
       epoch, 1: store one, 2: add one).
     * `calls`: one row, the waits and signals at the start and end of a call.
+    * `groups`, `tile_groups`, by `chunk-build-tables`: groups of tiles that
+      the same transfers wait for, `count, signal_begin, signal_end`, and of
+      each tile, row-major in the grid, its `group`, or -1.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).
@@ -411,7 +456,9 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
                        OptionalAttr<Chunk_TableAttr>:$waits,
                        OptionalAttr<Chunk_TableAttr>:$commands,
                        OptionalAttr<Chunk_TableAttr>:$signals,
-                       OptionalAttr<Chunk_TableAttr>:$calls);
+                       OptionalAttr<Chunk_TableAttr>:$calls,
+                       OptionalAttr<Chunk_TableAttr>:$groups,
+                       OptionalAttr<Chunk_TableAttr>:$tile_groups);
   let assemblyFormat = "$kernel `rank` $rank attr-dict";
   let hasVerifier = 1;
 }

@@ -162,6 +162,7 @@ LogicalResult BufferOp::verify() { return verifyName(*this, getNameAttr()); }
 LogicalResult PlanOp::verifyRegions() {
   llvm::StringMap<Operation *> names;
   llvm::DenseMap<int64_t, Operation *> schedules;
+  llvm::DenseMap<std::pair<Value, uint64_t>, Operation *> outputs;
   SmallVector<ScheduleOp> unbound;
   KernelOp kernel;
   int64_t transfers = 0;
@@ -192,9 +193,18 @@ LogicalResult PlanOp::verifyRegions() {
                           Twine(schedule.getRank()),
                       it->second, "the other schedule");
       unbound.push_back(schedule);
+    } else if (auto output = dyn_cast<OutputOp>(op)) { // output_c4
+      auto [it, isNew] = outputs.try_emplace(
+          std::make_pair(output.getBuffer(), output.getRank()), output);
+      if (!isNew)
+        return report(output,
+                      "expects to be the only output of rank " +
+                          Twine(output.getRank()) + " in its buffer",
+                      it->second, "the other output");
     } else if (isa<TransferOpInterface>(op)) {
       ++transfers;
-    } else if (!isa<InputOp, CollectiveOpInterface, ClaimOp, JoinOp>(op)) {
+    } else if (!isa<InputOp, ProduceOp, CollectiveOpInterface, ClaimOp, JoinOp>(
+                   op)) {
       return op.emitOpError("expects an operation of a plan here"); // plan_c5
     }
   }
@@ -213,15 +223,24 @@ LogicalResult PlanOp::verifyRegions() {
   return success();
 }
 
-LogicalResult InputOp::verify() {
-  // input_c1, input_c2
-  if (failed(verifyRank(*this, "holding", getRank())))
+/// Checks input_c1 to input_c3, and their like of other operations.
+template <typename RegionOp>
+static LogicalResult verifyRankRegion(RegionOp op, StringRef what) {
+  if (failed(verifyRank(op, "holding", op.getRank())))
     return failure();
-  BufferType type = getBuffer().getType();
-  if (failed(verifyRegion(*this, "input", type, getOffsets(), getSizes())))
+  BufferType type = op.getBuffer().getType();
+  if (failed(verifyRegion(op, what, type, op.getOffsets(), op.getSizes())))
     return failure();
-  return verifySlices(*this, type, type, getSizes()); // input_c3
+  return verifySlices(op, type, type, op.getSizes());
 }
+
+LogicalResult InputOp::verify() { return verifyRankRegion(*this, "input"); }
+
+LogicalResult ProduceOp::verify() {
+  return verifyRankRegion(*this, "produced");
+}
+
+LogicalResult OutputOp::verify() { return verifyRankRegion(*this, "output"); }
 
 LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
   auto collective = cast<CollectiveOpInterface>(op);

@@ -9,6 +9,7 @@
 #include "passes/PlanGraph.h"
 #include "passes/SignalLayout.h"
 #include "passes/Tables.h"
+#include "passes/TileGroups.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -183,11 +184,12 @@ std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
 /// Writes the tables of one rank.
 class TableWriter {
 public:
-  TableWriter(PlanGraph &graph, Protocol &protocol, ScheduleOp schedule,
+  TableWriter(PlanGraph &graph, const TileGroups &tileGroups,
+              Protocol &protocol, KernelOp kernel, ScheduleOp schedule,
               int64_t pause)
-      : graph(graph), protocol(protocol), schedule(schedule), pause(pause),
-        layout{static_cast<int64_t>(graph.size()),
-               graph.getPlan().getNumRanks()},
+      : graph(graph), tileGroups(tileGroups), protocol(protocol),
+        kernel(kernel), schedule(schedule), pause(pause),
+        layout(*SignalLayout::fromTable(graph.getPlan())),
         rank(schedule.getRank()), waits(*getTileWaits(schedule)) {}
 
   void write() {
@@ -195,6 +197,7 @@ public:
     for (unsigned id = 0; id < graph.size(); ++id)
       if (graph.getTransfer(id).getExecutor() == rank)
         writeCommand(id);
+    writeGroups();
     writeCalls();
     MLIRContext *context = schedule.getContext();
     schedule.setWaitsAttr(TableAttr::get(context, kWaitColumns, waits));
@@ -202,6 +205,9 @@ public:
     schedule.setCommandsAttr(
         TableAttr::get(context, kCommandColumns, commands));
     schedule.setCallsAttr(TableAttr::get(context, kCallColumns, calls));
+    schedule.setGroupsAttr(TableAttr::get(context, kGroupColumns, groups));
+    schedule.setTileGroupsAttr(
+        TableAttr::get(context, kTileGroupColumns, groupOfTile));
   }
 
 private:
@@ -242,6 +248,10 @@ private:
     // Stores to another rank hold up whatever else the SM asks the memory for;
     // remote loads do not.
     bool stores = src.first == rank && dst.first != rank;
+    int64_t reduction = kNoReduction;
+    if (id != kStaging)
+      if (auto kind = graph.getTransfer(id).getReduction())
+        reduction = 1 + static_cast<int64_t>(*kind);
     RowPlan plan =
         planRows(cast<BufferType>(src.second.getType()), srcOffsets,
                  cast<BufferType>(dst.second.getType()), dstOffsets, sizes);
@@ -251,13 +261,13 @@ private:
       bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
       llvm::append_range(
           commands,
-          std::array<int64_t, 17>{
+          std::array<int64_t, 18>{
               id, src.first, graph.getBufferIndex(src.second), from.offset,
               dst.first, graph.getBufferIndex(dst.second), to.offset,
               plan.count, plan.rowBytes, from.stride, to.stride, rows.waitBegin,
               isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
               isLast ? rows.signalEnd : rows.signalBegin,
-              static_cast<int64_t>(realization),
+              static_cast<int64_t>(realization), reduction,
               stores && !isEngine(realization) ? pause : 0});
     }
   }
@@ -313,6 +323,34 @@ private:
                      !twinsSeen.insert(before).second))
         continue;
       addWait(engine ? layout.dataTwin(before) : layout.data(before), 1);
+    }
+    // What an executor has waited for once is done for the rest of the call.
+    for (unsigned group : tileGroups.getGroups(id))
+      if (groupsSeen.insert({graph.getQueue(id).second, group}).second)
+        addWait(engine ? layout.groupTwin(group) : layout.group(group), 1);
+  }
+
+  /// Whose executors wait for a group of this rank's tiles.
+  void writeGroups() {
+    int64_t first = tileGroups.getFirst(rank);
+    int64_t end = tileGroups.getFirst(rank + 1);
+    for (int64_t group = first; group < end; ++group) {
+      std::set<std::pair<int64_t, bool>> listeners;
+      for (unsigned id : tileGroups[group].transfers)
+        listeners.insert(
+            {graph.getQueue(id).first, isEngine(graph.getQueue(id).second)});
+      int64_t begin = numSignals();
+      for (auto [to, engine] : listeners)
+        engine ? addSignal(to, layout.groupTwin(group), StoreOne)
+               : addSignal(to, layout.group(group), StoreEpoch);
+      llvm::append_range(groups, std::array<int64_t, 3>{tileGroups[group].tiles,
+                                                        begin, numSignals()});
+    }
+    if (first == end)
+      return;
+    for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
+      int64_t group = tileGroups.getGroup(rank, tile);
+      groupOfTile.push_back(group < 0 ? kNoGroup : group - first);
     }
   }
 
@@ -390,14 +428,18 @@ private:
   }
 
   PlanGraph &graph;
+  const TileGroups &tileGroups;
   Protocol &protocol;
+  KernelOp kernel;
   ScheduleOp schedule;
   int64_t pause;
   SignalLayout layout;
   int64_t rank;
-  SmallVector<int64_t> waits, signals, commands, calls;
+  SmallVector<int64_t> waits, signals, commands, calls, groups, groupOfTile;
   /// Transfers whose twin an engine command of this rank waits for.
   std::set<unsigned> twinsSeen;
+  /// Groups of tiles that a command of this rank waits for, by realization.
+  std::set<std::pair<Realization, unsigned>> groupsSeen;
 };
 
 struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
@@ -424,12 +466,15 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
                          << StrategyAttr::kMaxPause << "], but got " << rest;
       return signalPassFailure();
     }
+    TileGroups groups(graph);
+    auto kernels = plan.getBody().getOps<KernelOp>();
     for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
       if (!getTileWaits(schedule)) {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }
-      TableWriter(graph, protocol, schedule, rest).write();
+      TableWriter(graph, groups, protocol, *kernels.begin(), schedule, rest)
+          .write();
     }
   }
 };

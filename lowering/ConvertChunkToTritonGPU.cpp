@@ -92,7 +92,8 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, FinishTileOp,
+              RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -115,6 +116,7 @@ private:
         .Case([](ReadTileOp) { return "read_tile"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
+        .Case([](FinishTileOp) { return "finish_tile"; })
         .Case([](RunCommandsOp) { return "run_commands_ldst"; })
         .Case([](RolesOp roles) {
           return roles.getCommunicate().empty() ? "roles_plain"

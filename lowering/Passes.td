@@ -89,12 +89,15 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let summary = "Put the device operations into the kernel";
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
-    `chunk.wait`, and puts the body of the kernel into a `chunk.roles`, whose
+    `chunk.wait`, follows the stores of chunks that the plan says tiles compute
+    by a `chunk.finish_tile`, and puts the body of the kernel into a `chunk.roles`, whose
     second role runs the commands of co-located realizations if the plan has
     any. The result does not depend on the schedule, only on the roles that it
     needs.
 
-    Errors: a kernel without a marker. Example: test/lowering/splice-kernel.mlir.
+    Errors: a kernel without a marker; stores of which it cannot be told what
+    tile they belong to, or which is its last. Examples:
+    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir.
   }];
 }
 

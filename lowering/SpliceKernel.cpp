@@ -7,6 +7,7 @@
 
 #include "lowering/Passes.h"
 #include "lowering/TileLoop.h"
+#include "lowering/TileStores.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/IR/Builders.h"
@@ -53,6 +54,8 @@ private:
     for (Operation *marker : markers)
       if (failed(replaceMarker(kernel, marker, context)))
         return failure();
+    if (failed(markFinishedTiles(kernel, function, context)))
+      return failure();
     wrapBody(kernel, body.front(), context, input);
     return success();
   }

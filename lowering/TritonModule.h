@@ -28,6 +28,10 @@ inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
 inline constexpr llvm::StringLiteral kCommunicateMarker =
     "// syncopate.communicate";
 
+/// The store of a block of shared memory by TMA: descriptor, offsets, block.
+inline constexpr llvm::StringLiteral kBulkStore =
+    "ttng.async_tma_copy_local_to_global";
+
 /// Names of the arguments that a wrapper adds to a kernel: a pointer to the
 /// rank's input, and, with the name of a descriptor argument behind it, a
 /// descriptor of that input.

@@ -36,7 +36,7 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       if (!transfer.getRealization())
         transfer.setRealization(chosen);
       Realization used = *transfer.getRealization();
-      if (transfer.getReduction()) {
+      if (transfer.getReduction() && used == Realization::CopyEngine) {
         transfer->emitOpError() << "expects a transfer that copies, but got "
                                    "one that reduces: realization "
                                 << stringifyRealization(used) << " cannot";

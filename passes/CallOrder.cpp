@@ -62,22 +62,21 @@ static bool isEngineRow(const CommandRow &row) {
 
 /// Whether a word starts as if the end of a call had raised it.
 static bool isDoneTwin(const SignalLayout &layout, int64_t signal) {
-  return signal >= layout.doneTwin(0) && signal < layout.engineDone();
+  SignalLayout::Meaning meaning = layout.decode(signal);
+  return meaning.twin && meaning.kind == SignalLayout::Kind::Done;
 }
 
 static bool isTwin(const SignalLayout &layout, int64_t signal) {
-  return (signal >= layout.dataTwin(0) && signal < layout.ready(0)) ||
-         (signal >= layout.readyTwin(0) && signal < layout.done(0)) ||
-         isDoneTwin(layout, signal);
+  return layout.decode(signal).twin;
 }
 
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
-      layout{0, ranks}, queues(2 * ranks), positions(ranks), tileSeen(ranks),
-      hostSeen(ranks), endSeen(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
+      layout(*SignalLayout::fromTable(plan)), queues(2 * ranks),
+      positions(ranks), tileSeen(ranks), hostSeen(ranks), endSeen(ranks),
+      groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
-  layout.transfers = transferLocations.size();
   auto none = std::make_shared<const Vector>();
   for (int64_t rank = 0; rank < ranks; ++rank) {
     endSeen[rank] = partsSeen[rank] = none;
@@ -88,11 +87,21 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     }
     tileSeen[rank].resize(tables[rank].getTiles().size(), none);
     firstStrand.push_back(strands.size());
-    int64_t numCtas = std::min<int64_t>(ctas, tables[rank].getTiles().size());
+    auto numbers = readTileOrder(*plan.getBody().getOps<KernelOp>().begin(),
+                                 tables[rank].getSchedule());
+    if (failed(numbers))
+      return;
+    tileNumbers[rank].assign(numbers->begin(), numbers->end());
+    int64_t numCtas = getNumCtas(rank);
     for (Part part : {Part::Host, Part::Engine, Part::Communication})
       strands.push_back({rank, part, 0, 0, 0, none});
     for (int64_t cta = 0; cta < numCtas; ++cta)
       strands.push_back({rank, Part::Cta, cta, 0, 0, none});
+    for (auto [number, group] : llvm::enumerate(tables[rank].getGroups())) {
+      strands.push_back(
+          {rank, Part::Group, static_cast<int64_t>(number), 0, 0, none});
+      groups[rank].push_back({group.count, none});
+    }
     strands.push_back({rank, Part::End, 0, 0, 0, none});
     partsLeft[rank] = numCtas + 1;
   }
@@ -106,7 +115,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
   valid = succeeded(reportStuck()) && succeeded(collectTwins());
 }
 
-unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t cta) const {
+unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t number) const {
   unsigned first = firstStrand[rank];
   switch (part) {
   case Part::Host:
@@ -116,11 +125,20 @@ unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t cta) const {
   case Part::Communication:
     return first + 2;
   case Part::Cta:
-    return first + 3 + cta;
+    return first + 3 + number;
+  case Part::Group:
+    return first + 3 + getNumCtas(rank) + number;
   case Part::End:
     return (rank + 1 < ranks ? firstStrand[rank + 1] : strands.size()) - 1;
   }
   llvm_unreachable("unknown part");
+}
+
+int64_t CallOrder::getGroup(const Strand &cta, int64_t step) {
+  ArrayRef<TileGroupRow> rows = tables[cta.rank].getTileGroups();
+  if (rows.empty())
+    return kNoGroup;
+  return rows[tileNumbers[cta.rank][cta.number + step * ctas]].group;
 }
 
 CallOrder::Flag *CallOrder::findFlag(int64_t rank, int64_t signal) {
@@ -203,6 +221,10 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
       if (failed(addRaiser(getStrand(rank, part), row, signal)))
         return failure();
   }
+  for (auto [number, group] : llvm::enumerate(mine.getGroups()))
+    for (const SignalRow &signal : mine.getSignals(group.signals))
+      if (failed(addRaiser(getStrand(rank, Part::Group, number), -1, signal)))
+        return failure();
   // The stream says by itself that it has come to its end.
   if (!queues[getQueue(rank, true)].empty())
     if (failed(addRaiser(getStrand(rank, Part::Engine), -1,
@@ -253,8 +275,9 @@ LogicalResult CallOrder::checkWait(const Strand &strand, WaitRow wait) {
   Flag *flag = findFlag(strand.rank, wait.signal);
   if (!flag) {
     InFlightDiagnostic diag = report() << what << ", which nobody raises";
-    if (wait.signal < layout.ready(0))
-      diag.attachNote(transferLocations[wait.signal % layout.transfers])
+    SignalLayout::Meaning meaning = layout.decode(wait.signal);
+    if (meaning.kind == SignalLayout::Kind::Data)
+      diag.attachNote(transferLocations[meaning.index])
           << "the transfer that should";
     return diag;
   }
@@ -315,8 +338,10 @@ int64_t CallOrder::getNumSteps(const Strand &strand) {
     return queues[getQueue(strand.rank, strand.part == Part::Engine)].size();
   case Part::Cta: {
     int64_t tiles = tables[strand.rank].getTiles().size();
-    return (tiles - strand.cta + ctas - 1) / ctas;
+    return (tiles - strand.number + ctas - 1) / ctas;
   }
+  case Part::Group:
+    return 0;
   }
   llvm_unreachable("unknown part");
 }
@@ -334,7 +359,9 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
     return mine.getCommands()[queues[queue][strand.step].row].waits;
   }
   case Part::Cta:
-    return mine.getTiles()[strand.cta + strand.step * ctas].waits;
+    return mine.getTiles()[strand.number + strand.step * ctas].waits;
+  case Part::Group:
+    break;
   }
   llvm_unreachable("unknown part");
 }
@@ -414,9 +441,30 @@ void CallOrder::perform(Strand &strand) {
     break;
   }
   case Part::Cta:
-    tileSeen[strand.rank][strand.cta + strand.step * ctas] = strand.seen;
+    tileSeen[strand.rank][strand.number + strand.step * ctas] = strand.seen;
+    if (strand.step > 0)
+      finishTile(strand, strand.step - 1);
+    break;
+  case Part::Group:
     break;
   }
+}
+
+void CallOrder::finishTile(const Strand &cta, int64_t step) {
+  int64_t number = getGroup(cta, step);
+  if (number == kNoGroup)
+    return;
+  Group &group = groups[cta.rank][number];
+  Seen seen = tileSeen[cta.rank][cta.number + step * ctas];
+  set(seen, tileComponent(cta.rank, cta.number), step + 1);
+  join(group.seen, *seen);
+  if (--group.left > 0)
+    return;
+  strands[getStrand(cta.rank, Part::Group, number)].done = true;
+  const ScheduleTables &mine = tables[cta.rank];
+  for (const SignalRow &signal :
+       mine.getSignals(mine.getGroups()[number].signals))
+    raise(signal.rank, signal.signal, *group.seen);
 }
 
 void CallOrder::finish(Strand &strand) {
@@ -434,7 +482,8 @@ void CallOrder::finish(Strand &strand) {
       raise(signal.rank, signal.signal, *seen);
     for (unsigned number = getStrand(rank, Part::Engine);
          number < strands.size() && strands[number].rank == rank; ++number)
-      if (strands[number].part != Part::End)
+      if (strands[number].part != Part::End &&
+          strands[number].part != Part::Group)
         start(number, seen);
     break;
   }
@@ -451,8 +500,13 @@ void CallOrder::finish(Strand &strand) {
     finishPart(rank, seen);
     break;
   case Part::Cta:
+    if (strand.step > 0) {
+      finishTile(strand, strand.step - 1);
+      set(seen, tileComponent(rank, strand.number), strand.step);
+    }
     finishPart(rank, seen);
     break;
+  case Part::Group:
   case Part::End:
     break;
   }
@@ -497,6 +551,13 @@ LogicalResult CallOrder::reportStuck() {
     if (strand.part == Part::End)
       while (strands[number].done || strands[number].part == Part::Engine)
         ++number;
+    if (strand.part == Part::Group)
+      for (int64_t cta = 0, e = getNumCtas(strand.rank); cta < e; ++cta) {
+        const Strand &tiles = strands[getStrand(strand.rank, Part::Cta, cta)];
+        for (int64_t step = 0; !tiles.done && step < getNumSteps(tiles); ++step)
+          if (getGroup(tiles, step) == strand.number && step + 1 >= tiles.step)
+            return getStrand(strand.rank, Part::Cta, cta);
+      }
     return number;
   };
   llvm::DenseMap<unsigned, unsigned> seenAt;
@@ -551,9 +612,9 @@ std::string CallOrder::describe(const Strand &strand) {
     break;
   }
   case Part::Cta: {
-    out << "CTA " << strand.cta << " of rank " << strand.rank;
+    out << "CTA " << strand.number << " of rank " << strand.rank;
     ArrayRef<TileRow> tiles = tables[strand.rank].getTiles();
-    int64_t position = strand.cta + strand.step * ctas;
+    int64_t position = strand.number + strand.step * ctas;
     if (position < static_cast<int64_t>(tiles.size())) {
       out << " at tile [";
       llvm::interleaveComma(tiles[position].coordinates, out);
@@ -561,6 +622,9 @@ std::string CallOrder::describe(const Strand &strand) {
     }
     break;
   }
+  case Part::Group:
+    out << "group " << strand.number << " of the tiles of rank " << strand.rank;
+    break;
   }
   return text;
 }
@@ -575,18 +639,25 @@ std::string CallOrder::describe(const Raiser &raiser) {
 std::string CallOrder::describe(int64_t rank, int64_t signal) const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  bool twin = isTwin(layout, signal);
-  out << (twin ? "the twin at rank " : "the flag at rank ") << rank;
-  if (signal < layout.ready(0))
-    out << " of transfer " << signal % layout.transfers;
-  else if (signal < layout.done(0))
-    out << " that rank " << (signal - layout.ready(0)) % ranks
-        << " has its input in place";
-  else if (signal < layout.engineDone())
-    out << " that rank " << (signal - layout.done(0)) % ranks
-        << " has ended its call";
-  else
+  SignalLayout::Meaning meaning = layout.decode(signal);
+  out << (meaning.twin ? "the twin at rank " : "the flag at rank ") << rank;
+  switch (meaning.kind) {
+  case SignalLayout::Kind::Data:
+    out << " of transfer " << meaning.index;
+    break;
+  case SignalLayout::Kind::Ready:
+    out << " that rank " << meaning.index << " has its input in place";
+    break;
+  case SignalLayout::Kind::Done:
+    out << " that rank " << meaning.index << " has ended its call";
+    break;
+  case SignalLayout::Kind::EngineDone:
     out << " that its copy engine is done";
+    break;
+  case SignalLayout::Kind::Group:
+    out << " of group " << meaning.index << " of tiles";
+    break;
+  }
   return text;
 }
 

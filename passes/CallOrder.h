@@ -26,10 +26,10 @@ namespace syncopate {
 /// A rank's call is cut into *strands*, each of which does one thing after
 /// another: the host, which stages the input; the stream of the copy engine;
 /// the communication role of all CTAs; the tiles of each CTA; the end of the
-/// call. What a strand has *seen* is a vector: of each queue of commands, how
-/// many are known to be complete; of each rank, whether its input is in place,
-/// and whether its call before has ended. A strand that waits for a flag has
-/// seen whatever the one that raised it had.
+/// call. What a strand has *seen* is a vector: of each queue of commands, and
+/// of the tiles of each CTA, how many are known to be complete; of each rank,
+/// whether its input is in place, and whether its call before has ended. A
+/// strand that waits for a flag has seen whatever the one that raised it had.
 class CallOrder {
 public:
   /// A queue: the commands that one rank's engine or communication role carries
@@ -50,6 +50,10 @@ public:
   /// if a flag is raised more often than it may be, if no stream takes down a
   /// twin that is raised, if a wait waits for what
   /// nobody raises, or if strands wait for each other in a circle.
+  ///
+  /// A pipelined loop may wait for a tile before it says that the one before is
+  /// done, so a CTA that cannot go on to its next tile has said nothing of the
+  /// present one.
   CallOrder(chunk::PlanOp plan, llvm::ArrayRef<ScheduleTables> tables,
             int64_t ctas);
 
@@ -87,6 +91,10 @@ public:
             command.index < before.index) ||
            isComplete(command, atStart(before));
   }
+  /// Whether the tile at a position of a rank's order is known to be done.
+  bool isTileDone(int64_t rank, int64_t position, const Seen &seen) const {
+    return lookUp(seen, tileComponent(rank, position % ctas)) > position / ctas;
+  }
   bool isStaged(int64_t rank, const Seen &seen) const {
     return lookUp(seen, stagedComponent(rank));
   }
@@ -118,11 +126,14 @@ public:
   std::string describe(int64_t rank, int64_t signal) const;
 
 private:
-  enum class Part { Host, Engine, Communication, Cta, End };
+  /// A group of tiles stands among the strands of its rank, since flags wait
+  /// for it, but takes no steps of its own.
+  enum class Part { Host, Engine, Communication, Cta, Group, End };
   struct Strand {
     int64_t rank;
     Part part;
-    int64_t cta;
+    /// Number of the CTA, or of the group.
+    int64_t number;
     /// The next thing to do, and the next of its waits.
     int64_t step = 0, wait = 0;
     Seen seen;
@@ -151,13 +162,22 @@ private:
   unsigned stagedComponent(int64_t rank) const { return 2 * ranks + rank; }
   unsigned endedComponent(int64_t rank) const { return 3 * ranks + rank; }
   unsigned throughComponent(int64_t rank) const { return 4 * ranks + rank; }
+  unsigned tileComponent(int64_t rank, int64_t cta) const {
+    return 5 * ranks + rank * ctas + cta;
+  }
   static unsigned lookUp(const Seen &seen, unsigned component);
   static void join(Seen &seen, const Vector &other);
   static void set(Seen &seen, unsigned component, unsigned value) {
     join(seen, Vector{{component, value}});
   }
 
-  unsigned getStrand(int64_t rank, Part part, int64_t cta = 0) const;
+  unsigned getStrand(int64_t rank, Part part, int64_t number = 0) const;
+  /// CTAs of a rank that have tiles.
+  int64_t getNumCtas(int64_t rank) const {
+    return std::min<int64_t>(ctas, tables[rank].getTiles().size());
+  }
+  /// The group, of its rank, of the tile that a CTA computes at a step.
+  int64_t getGroup(const Strand &cta, int64_t step);
   Flag *findFlag(int64_t rank, int64_t signal);
   mlir::LogicalResult addRaiser(unsigned strand, int64_t row, SignalRow signal);
   mlir::LogicalResult collectRaisers(int64_t rank);
@@ -177,6 +197,8 @@ private:
   void finish(Strand &strand);
   void raise(int64_t rank, int64_t signal, const Vector &seen);
   void finishPart(int64_t rank, const Seen &seen);
+  /// The tile that a CTA computed at a step is done.
+  void finishTile(const Strand &cta, int64_t step);
 
   /// Errors, and the words in which they speak.
   mlir::LogicalResult reportStuck();
@@ -203,6 +225,14 @@ private:
   std::vector<std::vector<Position>> positions;
   std::vector<std::vector<Seen>> tileSeen;
   std::vector<Seen> hostSeen, endSeen;
+  /// By rank and group, the tiles left, and what those that are done have seen.
+  struct Group {
+    int64_t left;
+    Seen seen;
+  };
+  std::vector<std::vector<Group>> groups;
+  /// Number of each tile in the grid, by its position in a rank's order.
+  std::vector<std::vector<int64_t>> tileNumbers;
   /// Parts of a rank's call that its end still waits for, and what those that
   /// are over have seen.
   std::vector<int64_t> partsLeft;

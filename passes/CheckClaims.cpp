@@ -89,19 +89,16 @@ class Memory {
 public:
   struct Piece {
     Content content;
-    /// The transfer that wrote it; none for the rank's own input.
+    /// The transfer that wrote it; none for what the rank brings along.
     std::optional<unsigned> writer;
   };
 
   explicit Memory(PlanGraph &graph) : graph(graph) {
-    for (InputOp input : graph.getPlan().getBody().getOps<InputOp>()) {
-      Place place{input.getRank(), input.getBuffer()};
-      SmallVector<int64_t, 4> none(input.getOffsets().size(), 0);
-      Content content;
-      content.parts.push_back({place, none});
-      write(place, Box(input.getOffsets(), input.getSizes()),
-            {std::move(content), std::nullopt});
-    }
+    Block &body = graph.getPlan().getBody().front();
+    for (InputOp input : body.getOps<InputOp>())
+      addOrigin(input);
+    for (ProduceOp produce : body.getOps<ProduceOp>())
+      addOrigin(produce);
   }
 
   /// Carries out a transfer.
@@ -143,6 +140,16 @@ public:
   }
 
 private:
+  /// A region that a rank brings along is made of itself.
+  template <typename RegionOp> void addOrigin(RegionOp op) {
+    Place place{op.getRank(), op.getBuffer()};
+    SmallVector<int64_t, 4> none(op.getOffsets().size(), 0);
+    Content content;
+    content.parts.push_back({place, none});
+    write(place, Box(op.getOffsets(), op.getSizes()),
+          {std::move(content), std::nullopt});
+  }
+
   BoxMap &getMap(Place place) {
     auto [it, isNew] =
         maps.try_emplace({place.first, graph.getBufferIndex(place.second)});

@@ -35,53 +35,140 @@ struct CheckKernel : impl::CheckKernelPassBase<CheckKernel> {
   }
 
 private:
-  /// No tile writes an input, or what a transfer reads or writes.
+  struct Write {
+    int64_t tile;
+    FootprintOp footprint;
+    Box region;
+  };
+
+  static InFlightDiagnostic report(KernelOp kernel, int64_t rank,
+                                   Write &write) {
+    auto coordinates = KernelDependence::getCoordinates(kernel, write.tile);
+    InFlightDiagnostic diag = kernel.emitOpError();
+    diag << "tile ["
+         << ArrayRef(coordinates).take_front(kernel.getTiles().size())
+         << "] of rank " << rank << " writes of "
+         << write.footprint.getArgAttr() << " ";
+    return diag;
+  }
+
+  /// Tiles write all of what the plan says that they compute, each byte once,
+  /// and otherwise nothing that is an input or that a transfer touches.
   static LogicalResult checkWrites(PlanGraph &graph, KernelOp kernel,
                                    int64_t rank) {
+    std::vector<Write> writes;
+    std::map<int64_t, BoxIndex> indices;
     for (FootprintOp footprint : kernel.getFootprints()) {
       if (footprint.getAccess() != Access::Write)
         continue;
       auto buffer = kernel.getBoundBuffer(footprint.getArg());
       Place place{rank, buffer};
-      BoxIndex &inputs = graph.getInputIndex(place);
-      BoxIndex &writers = graph.getWriters(place);
-      BoxIndex &readers = graph.getReaders(place);
-      if (inputs.empty() && writers.empty() && readers.empty())
+      bool produced = !graph.getProduced(place).empty();
+      if (!produced && graph.getInputIndex(place).empty() &&
+          graph.getWriters(place).empty() && graph.getReaders(place).empty())
         continue;
+      BoxIndex &index = indices[graph.getBufferIndex(buffer)];
       for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
         auto coordinates = KernelDependence::getCoordinates(kernel, tile);
-        Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
-        if (region.isEmpty())
+        Write write{tile, footprint,
+                    getAccessedBox(footprint, buffer.getType(), coordinates)};
+        if (write.region.isEmpty())
           continue;
-        std::optional<Location> other;
-        StringRef what;
-        inputs.forEachOverlap(region, [&](unsigned) {
-          other = footprint.getLoc();
-          what = "is an input";
-        });
-        readers.forEachOverlap(region, [&](unsigned id) {
-          other = graph.getTransfer(id).getLoc();
-          what = "a transfer reads";
-        });
-        writers.forEachOverlap(region, [&](unsigned id) {
-          other = graph.getTransfer(id).getLoc();
-          what = "a transfer writes";
-        });
-        if (!other)
-          continue;
-        InFlightDiagnostic diag = kernel.emitOpError();
-        diag << "tile ["
-             << ArrayRef(coordinates).take_front(kernel.getTiles().size())
-             << "] of rank " << rank << " writes of " << footprint.getArgAttr()
-             << " what " << what
-             << ": transfers of what tiles compute are not supported yet";
-        diag.attachNote(*other) << (*other == footprint.getLoc()
-                                        ? "the tile writes by this footprint"
-                                        : "the transfer");
-        return diag;
+        if (failed(checkOutside(graph, kernel, place, write)))
+          return failure();
+        if (produced) {
+          index.add(write.region, writes.size());
+          writes.push_back(std::move(write));
+        }
       }
     }
+    for (Write &write : writes) {
+      auto buffer = kernel.getBoundBuffer(write.footprint.getArg());
+      std::optional<unsigned> other;
+      indices[graph.getBufferIndex(buffer)].forEachOverlap(
+          write.region, [&](unsigned id) {
+            if (writes[id].tile < write.tile)
+              other = id;
+          });
+      if (other && isProduced(graph, {rank, buffer}, write.region,
+                              writes[*other].region))
+        return report(kernel, rank, write)
+               << "what tile ["
+               << ArrayRef(KernelDependence::getCoordinates(
+                               kernel, writes[*other].tile))
+                      .take_front(kernel.getTiles().size())
+               << "] writes too, and transfers wait for either";
+    }
+    for (ProduceOp produce : graph.getPlan().getBody().getOps<ProduceOp>()) {
+      if (static_cast<int64_t>(produce.getRank()) != rank)
+        continue;
+      SmallVector<Box> missing{Box(produce.getOffsets(), produce.getSizes())};
+      int64_t buffer = graph.getBufferIndex(produce.getBuffer());
+      Box all = missing.front();
+      indices[buffer].forEachOverlap(
+          all, [&](unsigned id) { subtract(missing, writes[id].region); });
+      if (missing.empty())
+        continue;
+      InFlightDiagnostic diag = produce.emitOpError()
+                                << "expects tiles of rank " << rank
+                                << " to write all of it, but none writes "
+                                   "offsets ["
+                                << missing.front().offsets << "] sizes ["
+                                << missing.front().sizes << "]";
+      diag.attachNote(kernel.getLoc()) << "the kernel";
+      return diag;
+    }
     return success();
+  }
+
+  /// True if two regions meet in what the plan says that tiles compute.
+  static bool isProduced(PlanGraph &graph, Place place, const Box &a,
+                         const Box &b) {
+    SmallVector<Box> rest{a}, both{a};
+    subtract(rest, b);
+    for (const Box &box : rest)
+      subtract(both, box);
+    return llvm::any_of(both, [&](const Box &box) {
+      return graph.getProducedIndex(place).overlaps(box);
+    });
+  }
+
+  /// What a tile writes beside what the plan says that tiles compute is no
+  /// input, and no transfer touches it.
+  static LogicalResult checkOutside(PlanGraph &graph, KernelOp kernel,
+                                    Place place, Write &write) {
+    SmallVector<Box> outside{write.region};
+    graph.getProducedIndex(place).forEachOverlap(
+        write.region, [&](unsigned number) {
+          ProduceOp produce = graph.getProduced(place)[number];
+          subtract(outside, Box(produce.getOffsets(), produce.getSizes()));
+        });
+    std::optional<Location> other;
+    StringRef what;
+    for (const Box &box : outside) {
+      graph.getInputIndex(place).forEachOverlap(box, [&](unsigned) {
+        other = write.footprint.getLoc();
+        what = "is an input";
+      });
+      graph.getReaders(place).forEachOverlap(box, [&](unsigned id) {
+        other = graph.getTransfer(id).getLoc();
+        what = "a transfer reads";
+      });
+      graph.getWriters(place).forEachOverlap(box, [&](unsigned id) {
+        other = graph.getTransfer(id).getLoc();
+        what = "a transfer writes";
+      });
+    }
+    if (!other)
+      return success();
+    InFlightDiagnostic diag =
+        report(kernel, place.first, write)
+        << "what " << what
+        << ", which no chunk.produce of the plan says that tiles compute";
+    diag.attachNote(*other) << (*other == write.footprint.getLoc()
+                                    ? "the tile writes by this footprint"
+                                    : "the transfer");
+    return diag;
   }
 };
 

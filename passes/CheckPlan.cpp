@@ -26,6 +26,8 @@ public:
   explicit Checker(PlanGraph &graph) : graph(graph) {}
 
   LogicalResult check() {
+    if (failed(checkProduced()))
+      return failure();
     for (unsigned id = 0; id < graph.size(); ++id)
       if (failed(checkSource(id)) || failed(checkDestination(id)))
         return failure();
@@ -47,7 +49,49 @@ private:
     return it->second;
   }
 
-  /// Inputs and transfers that this one comes after cover the source.
+  /// What tiles compute is no input, and computed once.
+  LogicalResult checkProduced() {
+    for (ProduceOp produce : graph.getPlan().getBody().getOps<ProduceOp>()) {
+      Place place{produce.getRank(), produce.getBuffer()};
+      Box region(produce.getOffsets(), produce.getSizes());
+      if (graph.getInputIndex(place).overlaps(region))
+        return produce.emitOpError() << "names a region of rank " << place.first
+                                     << " that an input names too";
+      ProduceOp other;
+      graph.getProducedIndex(place).forEachOverlap(region, [&](unsigned id) {
+        if (graph.getProduced(place)[id] != produce)
+          other = graph.getProduced(place)[id];
+      });
+      if (!other)
+        continue;
+      InFlightDiagnostic diag = produce.emitOpError()
+                                << "names a region of rank " << place.first
+                                << " that another operation names too";
+      diag.attachNote(other.getLoc()) << "the other operation";
+      return diag;
+    }
+    return success();
+  }
+
+  /// A transfer that touches what tiles compute comes after it.
+  LogicalResult checkAfterTiles(unsigned id, Place place, const Box &region) {
+    ProduceOp missing;
+    graph.getProducedIndex(place).forEachOverlap(region, [&](unsigned number) {
+      ProduceOp produce = graph.getProduced(place)[number];
+      if (!graph.isAfter(produce.getToken(), id))
+        missing = produce;
+    });
+    if (!missing)
+      return success();
+    InFlightDiagnostic diag = graph.getTransfer(id).emitOpError()
+                              << "touches a region that tiles of rank "
+                              << place.first
+                              << " compute, and does not come after it";
+    diag.attachNote(missing.getLoc()) << "the region";
+    return diag;
+  }
+
+  /// Inputs, tiles and transfers that this one comes after cover the source.
   LogicalResult checkSource(unsigned id) {
     Box region = graph.getSrcBox(id);
     Place place = graph.getSrcPlace(id);
@@ -64,6 +108,10 @@ private:
     graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
       subtract(missing, graph.getInputs(place)[input]);
     });
+    graph.getProducedIndex(place).forEachOverlap(region, [&](unsigned number) {
+      ProduceOp produce = graph.getProduced(place)[number];
+      subtract(missing, Box(produce.getOffsets(), produce.getSizes()));
+    });
     std::optional<unsigned> unordered;
     there.writes.forEachOverlap(region, [&](const Box &part, unsigned writer) {
       if (graph.isOrdered(writer, id))
@@ -77,9 +125,9 @@ private:
       return graph.getTransfer(id).emitOpError()
              << "reads at offsets [" << missing.front().offsets << "] sizes ["
              << missing.front().sizes << "] what rank " << place.first
-             << " does not hold: it is no input, and no transfer that this "
-                "one comes after brings it";
-    return success();
+             << " does not hold: it is no input, no tile computes it, and no "
+                "transfer that this one comes after brings it";
+    return checkAfterTiles(id, place, region);
   }
 
   /// This transfer comes after all that have written or read the destination,
@@ -89,6 +137,8 @@ private:
     Place place = graph.getDstPlace(id);
     if (graph.getTransfer(id).getReduction() &&
         failed(checkRead(id, place, region)))
+      return failure();
+    if (failed(checkAfterTiles(id, place, region)))
       return failure();
     Accesses &there = getAccesses(place);
     std::optional<unsigned> reader, writer;

@@ -37,6 +37,8 @@ public:
     for (unsigned id = 0; id < graph.size(); ++id)
       if (failed(checkTokens(id)) || failed(checkInput(id)))
         return failure();
+    if (failed(checkWrittenTiles()))
+      return failure();
     for (const ScheduleTables &mine : tables)
       if (failed(checkTiles(mine)))
         return failure();
@@ -166,6 +168,67 @@ private:
         return diag;
       }
     return success();
+  }
+
+  /// A transfer that touches what a tile writes starts when the tile is done,
+  /// and the tile when all that touched it in the call before is over.
+  LogicalResult checkWrittenTiles() {
+    for (const ScheduleTables &mine : tables) {
+      int64_t rank = mine.getRank();
+      auto tiles = readTileOrder(kernel, mine.getSchedule());
+      if (failed(tiles))
+        return failure();
+      for (FootprintOp footprint : kernel.getFootprints()) {
+        auto buffer = kernel.getBoundBuffer(footprint.getArg());
+        Place place{rank, buffer};
+        if (footprint.getAccess() != Access::Write ||
+            graph.getProduced(place).empty())
+          continue;
+        for (auto [position, tile] : llvm::enumerate(*tiles)) {
+          Box region =
+              getAccessedBox(footprint, buffer.getType(),
+                             KernelDependence::getCoordinates(kernel, tile));
+          if (!region.isEmpty() &&
+              failed(checkWrittenTile(mine, position, place, region)))
+            return failure();
+        }
+      }
+    }
+    return success();
+  }
+
+  LogicalResult checkWrittenTile(const ScheduleTables &mine, int64_t position,
+                                 Place place, const Box &region) {
+    std::optional<unsigned> early, late;
+    Reuse &reuse = getReuse(place);
+    for (BoxIndex *index : {&graph.getReaders(place), &graph.getWriters(place)})
+      index->forEachOverlap(region, [&](unsigned id) {
+        if (!order.isTileDone(place.first, position, atStart(id)))
+          early = id;
+      });
+    for (BoxIndex *index : {&reuse.readers, &reuse.writers})
+      index->forEachOverlap(region, [&](unsigned id) {
+        if (!order.wasComplete(last[id], order.atTile(place.first, position)))
+          late = id;
+      });
+    if (!early && !late)
+      return success();
+    InFlightDiagnostic diag =
+        early ? report(*early) << "without a wait for "
+              : static_cast<InFlightDiagnostic>(kernel.emitOpError());
+    diag << "tile ["
+         << ArrayRef(mine.getTiles()[position].coordinates)
+                .take_front(kernel.getTiles().size())
+         << "] of rank " << place.first;
+    if (early) {
+      diag << ", which computes what it touches";
+      diag.attachNote(kernel.getLoc()) << "the kernel";
+      return diag;
+    }
+    diag << " starts without a wait for a transfer of the call before, which "
+            "touches what it writes";
+    diag.attachNote(graph.getTransfer(*late).getLoc()) << "the transfer";
+    return diag;
   }
 
   /// When a transfer writes to another rank, the call before of that rank is

@@ -147,6 +147,11 @@ private:
                          << ", but its transfer has '"
                          << stringifyRealization(*transfer.getRealization())
                          << "'";
+    auto kind = transfer.getReduction();
+    int64_t reduction = kind ? 1 + static_cast<int64_t>(*kind) : kNoReduction;
+    if (command.reduction != reduction)
+      return report(row) << "has reduction " << command.reduction
+                         << ", but its transfer has " << reduction;
     std::optional<Box> src =
         checkEnd(row, "source", command.src, graph.getSrcPlace(id), command,
                  command.srcStride);
@@ -210,6 +215,10 @@ private:
                          << command.realization
                          << ", but expects that of the communication role, "
                          << static_cast<int64_t>(Realization::LdstColocated);
+    if (command.reduction != kNoReduction)
+      return report(row) << "stages an input, so it has to copy, but has "
+                            "reduction "
+                         << command.reduction;
     if (command.src.rank != rank || command.dst.rank != rank ||
         command.src.buffer != command.dst.buffer ||
         command.src.offset != command.dst.offset ||

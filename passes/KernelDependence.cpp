@@ -148,7 +148,8 @@ KernelDependence::findTransfers(PlanGraph &graph, KernelOp kernel,
 }
 
 KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
-                                   int64_t rank) {
+                                   int64_t rank)
+    : rank(rank) {
   llvm::BitVector isAncestor(graph.size());
   for (unsigned id : graph.getAncestors(kernel.getDependencies()))
     isAncestor.set(id);

@@ -26,6 +26,7 @@ public:
   KernelDependence(PlanGraph &graph, chunk::KernelOp kernel, int64_t rank);
 
   bool isValid() const { return valid; }
+  int64_t getRank() const { return rank; }
   /// True if some tile reads, by one footprint, an input of the rank together
   /// with something else.
   bool hasMixedReads() const { return mixed; }
@@ -45,6 +46,7 @@ private:
                 llvm::ArrayRef<int64_t> tile,
                 const llvm::BitVector &isAncestor);
 
+  int64_t rank;
   bool valid = true;
   bool mixed = false;
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;

@@ -7,6 +7,7 @@
 
 #include "passes/KernelDependence.h"
 #include "passes/Passes.h"
+#include "passes/TileGroups.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -52,6 +53,7 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
     if (failed(graph.requireRealizations()))
       return signalPassFailure();
     SmallVector<int64_t> arrival = graph.estimateArrival();
+    TileGroups groups(graph);
     SmallVector<KernelOp> kernels =
         llvm::to_vector(plan.getBody().getOps<KernelOp>());
     OpBuilder builder = OpBuilder::atBlockEnd(&plan.getBody().front());
@@ -62,11 +64,13 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
         KernelDependence dependence(graph, kernel, rank);
         if (!dependence.isValid())
           return signalPassFailure();
-        ScheduleOp::create(
-            builder, kernel.getLoc(), kernel.getKernelAttr(),
-            builder.getI64IntegerAttr(rank),
-            orderTiles(kernel, dependence, arrival, policy, rows), TableAttr{},
-            TableAttr{}, TableAttr{}, TableAttr{});
+        ScheduleOp::create(builder, kernel.getLoc(), kernel.getKernelAttr(),
+                           builder.getI64IntegerAttr(rank),
+                           orderTiles(kernel, dependence, arrival,
+                                      orderGroups(graph, groups, rank, policy),
+                                      groups, policy, rows),
+                           TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
+                           TableAttr{}, TableAttr{});
       }
     }
   }
@@ -84,10 +88,33 @@ private:
     return success();
   }
 
+  /// When each group of a rank's tiles should be done, from its first group on:
+  /// first those that are read for other ranks, in the order of the transfers
+  /// that wait for them, then those that only stay.
+  static SmallVector<int64_t> orderGroups(PlanGraph &graph,
+                                          const TileGroups &groups,
+                                          int64_t rank, TileOrder policy) {
+    int64_t first = groups.getFirst(rank), end = groups.getFirst(rank + 1);
+    SmallVector<int64_t> times;
+    for (int64_t group = first; group < end; ++group) {
+      int64_t time = 2 * graph.size();
+      for (unsigned id : groups[group].transfers) {
+        bool leaves = graph.getSrcPlace(id).first == rank &&
+                      graph.getDstPlace(id).first != rank;
+        time = std::min<int64_t>(time, leaves ? id : graph.size() + id);
+      }
+      times.push_back(policy == TileOrder::Arrival ? time : 0);
+    }
+    return times;
+  }
+
   static TableAttr orderTiles(KernelOp kernel, KernelDependence &dependence,
-                              ArrayRef<int64_t> arrival, TileOrder policy,
+                              ArrayRef<int64_t> arrival,
+                              ArrayRef<int64_t> departure,
+                              const TileGroups &groups, TileOrder policy,
                               int64_t rows) {
-    using Key = std::array<int64_t, 5>;
+    using Key = std::array<int64_t, 6>;
+    int64_t rank = dependence.getRank();
     int64_t count = kernel.getNumTiles();
     // When the last transfer of each set arrives.
     SmallVector<int64_t> last(dependence.getSets().size());
@@ -98,7 +125,11 @@ private:
     SmallVector<Key> keys(count);
     for (int64_t tile = 0; tile < count; ++tile) {
       auto [c0, c1, c2] = KernelDependence::getCoordinates(kernel, tile);
-      keys[tile] = {last[dependence.getSet(tile)], c0 / rows, c1, c2, c0};
+      int64_t group = groups.getGroup(rank, tile);
+      int64_t leaves = group < 0 ? std::numeric_limits<int64_t>::max()
+                                 : departure[group - groups.getFirst(rank)];
+      keys[tile] = {
+          last[dependence.getSet(tile)], leaves, c0 / rows, c1, c2, c0};
     }
     SmallVector<int64_t> tiles(count), values;
     std::iota(tiles.begin(), tiles.end(), 0);

@@ -7,9 +7,12 @@
 
 #include "passes/KernelDependence.h"
 #include "passes/Passes.h"
+#include "passes/SignalLayout.h"
 #include "passes/Tables.h"
+#include "passes/TileGroups.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -29,25 +32,34 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
     PlanGraph graph(plan);
     if (failed(graph.requireSignals()))
       return signalPassFailure();
+    TileGroups groups(graph);
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
         if (schedule.getKernelAttr() != kernel.getKernelAttr())
           continue;
         KernelDependence dependence(graph, kernel, schedule.getRank());
         if (!dependence.isValid() ||
-            failed(placeWaits(graph, kernel, schedule, dependence)))
+            failed(placeWaits(graph, groups, kernel, schedule, dependence)))
           return signalPassFailure();
       }
   }
 
 private:
-  static LogicalResult placeWaits(PlanGraph &graph, KernelOp kernel,
-                                  ScheduleOp schedule,
+  using Wait = std::pair<int64_t, int64_t>;
+
+  static LogicalResult placeWaits(PlanGraph &graph, const TileGroups &groups,
+                                  KernelOp kernel, ScheduleOp schedule,
                                   KernelDependence &dependence) {
     FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
     if (failed(order))
       return failure();
-    int64_t ctas = kernel.getCtas();
+    int64_t ctas = kernel.getCtas(), rank = schedule.getRank();
+    SignalLayout layout = *SignalLayout::fromTable(graph.getPlan());
+    // By group of the rank, who still gets from it in the call before.
+    SmallVector<SmallVector<int64_t>> readers;
+    for (int64_t group = groups.getFirst(rank);
+         group < groups.getFirst(rank + 1); ++group)
+      readers.push_back(groups.getReaders(graph, group));
     // By set, the last transfer of each queue, which stands for those before;
     // queues by their number in order of appearance.
     std::map<Queue, unsigned> queues;
@@ -64,30 +76,34 @@ private:
     }
     // By CTA and queue, the last transfer of the queue that was waited for.
     llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> waited;
+    // CTAs that have waited for the end of a rank's call before.
+    llvm::DenseSet<std::pair<int64_t, int64_t>> guarded;
     // Tiles that wait for the same share rows.
-    std::map<SmallVector<unsigned>, int64_t> rows;
+    std::map<SmallVector<Wait>, int64_t> rows;
     SmallVector<int64_t> tileValues, waitValues;
     for (auto [position, tile] : llvm::enumerate(*order)) {
-      SmallVector<unsigned> waits;
+      auto cta = static_cast<int64_t>(position) % ctas;
+      SmallVector<Wait> waits;
       for (auto [queue, id] : lastOfSet[dependence.getSet(tile)]) {
-        auto [it, isNew] = waited.try_emplace(
-            {static_cast<unsigned>(position % ctas), queue}, id);
+        auto [it, isNew] =
+            waited.try_emplace({static_cast<unsigned>(cta), queue}, id);
         if (!isNew && it->second >= id)
           continue;
         it->second = id;
-        waits.push_back(id);
+        waits.emplace_back(*graph.getTransfer(id).getSignal(), 1);
       }
+      if (int64_t group = groups.getGroup(rank, tile); group >= 0)
+        for (int64_t reader : readers[group - groups.getFirst(rank)])
+          if (guarded.insert({cta, reader}).second)
+            waits.emplace_back(layout.done(reader), 0);
       int64_t begin = 0;
       if (!waits.empty()) {
         auto [it, isNew] = rows.try_emplace(waits, waitValues.size() / 2);
         begin = it->second;
         if (isNew)
-          for (unsigned id : waits)
-            llvm::append_range(
-                waitValues,
-                std::array<int64_t, 2>{
-                    static_cast<int64_t>(*graph.getTransfer(id).getSignal()),
-                    1});
+          for (auto [signal, count] : waits)
+            llvm::append_range(waitValues,
+                               std::array<int64_t, 2>{signal, count});
       }
       llvm::append_range(tileValues,
                          KernelDependence::getCoordinates(kernel, tile));
@@ -101,6 +117,8 @@ private:
     schedule.removeCommandsAttr();
     schedule.removeSignalsAttr();
     schedule.removeCallsAttr();
+    schedule.removeGroupsAttr();
+    schedule.removeTileGroupsAttr();
     return success();
   }
 };

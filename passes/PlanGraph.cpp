@@ -28,18 +28,29 @@ PlanGraph::PlanGraph(PlanOp plan) : plan(plan) {
   for (Operation &op : plan.getBody().getOps()) {
     auto transfer = dyn_cast<TransferOpInterface>(op);
     auto join = dyn_cast<JoinOp>(op);
-    if (!transfer && !join)
+    auto produce = dyn_cast<ProduceOp>(op);
+    if (!transfer && !join && !produce)
       continue;
     unsigned node = transferOfNode.size();
     size_t begin = edges.size();
-    for (Value token :
-         transfer ? transfer.getDependencies() : join.getDependencies())
+    ValueRange dependencies;
+    if (transfer)
+      dependencies = transfer.getDependencies();
+    else if (join)
+      dependencies = join.getDependencies();
+    for (Value token : dependencies)
       if (auto it = nodeOfToken.find(token); it != nodeOfToken.end())
         edges.push_back(it->second);
     std::sort(edges.begin() + begin, edges.end());
     edges.erase(std::unique(edges.begin() + begin, edges.end()), edges.end());
     edgesBegin.push_back(edges.size());
     nodeOfToken[op.getResult(0)] = node;
+    if (produce) {
+      auto place = key({produce.getRank(), produce.getBuffer()});
+      producedIndices[place].add({produce.getOffsets(), produce.getSizes()},
+                                 produced[place].size());
+      produced[place].push_back(produce);
+    }
     if (!transfer) {
       transferOfNode.push_back(-1);
       continue;
@@ -92,12 +103,11 @@ void PlanGraph::buildTree() {
   found.resize(nodes);
 }
 
-bool PlanGraph::isOrdered(unsigned before, unsigned after) {
-  if (before >= after)
+bool PlanGraph::isNodeOrdered(unsigned first, unsigned last) {
+  if (first >= last)
     return false;
   if (treeBegin.size() != transferOfNode.size())
     buildTree();
-  unsigned first = nodeOfTransfer[before], last = nodeOfTransfer[after];
   if (treeBegin[first] <= treeBegin[last] && treeBegin[last] < treeEnd[first])
     return true;
   // What has a single predecessor, one after another, has the ancestors of the
@@ -266,8 +276,6 @@ LogicalResult PlanGraph::requireInputsKept() {
 LogicalResult PlanGraph::requireSignals() {
   if (failed(requireRealizations()))
     return failure();
-  SignalLayout layout{static_cast<int64_t>(transfers.size()),
-                      plan.getNumRanks()};
   if (!plan.getSignals())
     return plan.emitOpError("has no signals; run chunk-allocate-signals first");
   for (auto [id, transfer] : llvm::enumerate(transfers)) {
@@ -279,7 +287,7 @@ LogicalResult PlanGraph::requireSignals() {
              << "; run chunk-allocate-signals after the passes that change "
                 "transfers";
   }
-  if (*plan.getSignals() != layout.toTable(plan.getContext()))
+  if (!SignalLayout::fromTable(plan))
     return plan.emitOpError()
            << "expects signals to be laid out for its " << transfers.size()
            << " transfers; run chunk-allocate-signals again";

@@ -48,9 +48,16 @@ public:
   }
   /// Transfers named by these tokens, and all that those come after.
   llvm::SmallVector<unsigned> getAncestors(mlir::ValueRange tokens);
+  /// True if transfer `id` comes after what `token` says, by tokens.
+  bool isAfter(mlir::Value token, unsigned id) {
+    return isNodeOrdered(nodeOfToken.lookup(token), nodeOfTransfer[id]);
+  }
   /// True if `after` comes after `before`, however indirectly, by tokens.
   /// Fastest if questions about the same `after` follow one another.
-  bool isOrdered(unsigned before, unsigned after);
+  bool isOrdered(unsigned before, unsigned after) {
+    return before < after &&
+           isNodeOrdered(nodeOfTransfer[before], nodeOfTransfer[after]);
+  }
 
   Box getSrcBox(unsigned id);
   Box getDstBox(unsigned id);
@@ -63,6 +70,14 @@ public:
   /// the transfers that write or read it.
   llvm::ArrayRef<Box> getInputs(Place place) { return inputs[key(place)]; }
   BoxIndex &getInputIndex(Place place) { return inputIndices[key(place)]; }
+  /// Regions of a place that tiles compute, as the operations that say so, and
+  /// an index of them by their position there.
+  llvm::ArrayRef<chunk::ProduceOp> getProduced(Place place) {
+    return produced[key(place)];
+  }
+  BoxIndex &getProducedIndex(Place place) {
+    return producedIndices[key(place)];
+  }
   BoxIndex &getWriters(Place place) { return writers[key(place)]; }
   BoxIndex &getReaders(Place place) { return readers[key(place)]; }
   /// An index of the ranks that carry out transfers that read a place, by what
@@ -89,8 +104,8 @@ public:
   mlir::LogicalResult requireSignals();
 
 private:
-  /// A node is a transfer or a join; nodes are numbered in the order of the
-  /// plan, so that each comes after lower numbers only.
+  /// A node is a transfer, a join, or what tiles compute; nodes are numbered in
+  /// the order of the plan, so that each comes after lower numbers only.
   llvm::ArrayRef<unsigned> getNodePredecessors(unsigned node) {
     return llvm::ArrayRef(edges).slice(edgesBegin[node],
                                        edgesBegin[node + 1] - edgesBegin[node]);
@@ -98,6 +113,7 @@ private:
   std::pair<int64_t, int64_t> key(Place place) {
     return {place.first, bufferIndex[place.second]};
   }
+  bool isNodeOrdered(unsigned before, unsigned after);
   void buildTree();
   void reduce();
 
@@ -105,8 +121,10 @@ private:
   llvm::SmallVector<chunk::TransferOpInterface> transfers;
   llvm::DenseMap<mlir::Value, int64_t> bufferIndex;
   std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<Box>> inputs;
-  std::map<std::pair<int64_t, int64_t>, BoxIndex> inputIndices, writers,
-      readers, readingRanks;
+  std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<chunk::ProduceOp>>
+      produced;
+  std::map<std::pair<int64_t, int64_t>, BoxIndex> inputIndices, producedIndices,
+      writers, readers, readingRanks;
 
   /// The node of each token; the transfer of each node, or -1; the node of each
   /// transfer; and the predecessors of all nodes, one after another.

@@ -20,6 +20,8 @@ namespace syncopate {
 struct SignalLayout {
   int64_t transfers;
   int64_t ranks;
+  /// Groups of tiles of all ranks.
+  int64_t groups;
 
   /// Transfer `id` is complete.
   int64_t data(int64_t id) const { return id; }
@@ -32,11 +34,26 @@ struct SignalLayout {
   int64_t doneTwin(int64_t rank) const { return ready(3 * ranks + rank); }
   /// This rank's copy engine has carried out the call's commands.
   int64_t engineDone() const { return ready(4 * ranks); }
-  int64_t total() const { return engineDone() + 1; }
+  /// The tiles of group `group` are done.
+  int64_t group(int64_t group) const { return engineDone() + 1 + group; }
+  int64_t groupTwin(int64_t number) const { return group(groups + number); }
+  int64_t total() const { return group(2 * groups); }
+
+  /// What a flag says, and of which transfer, rank or group.
+  enum class Kind { Data, Ready, Done, EngineDone, Group };
+  struct Meaning {
+    Kind kind;
+    int64_t index;
+    bool twin;
+  };
+  /// The meaning of a flag in [0, total()).
+  Meaning decode(int64_t signal) const;
 
   /// The layout as a table of one row: the first flag of each kind but `data`,
   /// which is flag 0, and their number.
   chunk::TableAttr toTable(mlir::MLIRContext *context) const;
+  /// The layout of a plan with this table of `toTable`, if it is one.
+  static std::optional<SignalLayout> fromTable(chunk::PlanOp plan);
 };
 
 } // namespace syncopate

@@ -31,6 +31,37 @@ static FailureOr<ArrayRef<int64_t>> readTable(ScheduleOp schedule,
   return table->getValues();
 }
 
+/// Every tile is in a group that is there, and every group counts its tiles.
+static LogicalResult checkTileGroups(const ScheduleTables &tables) {
+  ScheduleOp schedule = tables.getSchedule();
+  ArrayRef<GroupRow> groups = tables.getGroups();
+  ArrayRef<TileGroupRow> tileGroups = tables.getTileGroups();
+  if (tileGroups.size() != tables.getTiles().size() &&
+      !(tileGroups.empty() && groups.empty()))
+    return schedule.emitOpError()
+           << "expects tile_groups to have a row for each of "
+           << tables.getTiles().size() << " tiles, but got "
+           << tileGroups.size();
+  SmallVector<int64_t> counts(groups.size());
+  for (auto [tile, row] : llvm::enumerate(tileGroups)) {
+    if (row.group == kNoGroup)
+      continue;
+    if (row.group < 0 || row.group >= static_cast<int64_t>(groups.size()))
+      return schedule.emitOpError()
+             << "expects row " << tile
+             << " of tile_groups to name a row of groups in [0, "
+             << groups.size() << "), or -1, but got " << row.group;
+    ++counts[row.group];
+  }
+  for (auto [number, group] : llvm::enumerate(groups))
+    if (group.count != counts[number] || group.count == 0)
+      return schedule.emitOpError()
+             << "expects row " << number << " of groups to count "
+             << counts[number] << " tiles, as many as are in it, but got "
+             << group.count;
+  return success();
+}
+
 FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
   ScheduleTables tables;
   tables.schedule = schedule;
@@ -44,7 +75,10 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
               &tables.commands},
         Entry{"signals", schedule.getSignals(), kSignalColumns,
               &tables.signals},
-        Entry{"calls", schedule.getCalls(), kCallColumns, &tables.calls}}) {
+        Entry{"calls", schedule.getCalls(), kCallColumns, &tables.calls},
+        Entry{"groups", schedule.getGroups(), kGroupColumns, &tables.groups},
+        Entry{"tile_groups", schedule.getTileGroups(), kTileGroupColumns,
+              &tables.tileGroups}}) {
     FailureOr<ArrayRef<int64_t>> read =
         readTable(schedule, name, table, columns);
     if (failed(read))
@@ -72,6 +106,11 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
     if (failed(check("commands", row, command.waits, "waits", waits)) ||
         failed(check("commands", row, command.signals, "signals", signals)))
       return failure();
+  for (auto [row, group] : llvm::enumerate(tables.getGroups()))
+    if (failed(check("groups", row, group.signals, "signals", signals)))
+      return failure();
+  if (failed(checkTileGroups(tables)))
+    return failure();
   const CallRow &call = tables.getCall();
   if (failed(check("calls", 0, call.open, "signals", signals)) ||
       failed(check("calls", 0, call.guard, "waits", waits)) ||

@@ -28,11 +28,21 @@ constexpr llvm::StringRef kCommandColumns[] = {
     "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
     "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
     "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
-    "realization", "pause"};
+    "realization", "reduction",  "pause"};
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
     "close_signal_begin", "close_signal_end"};
+constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
+                                             "signal_end"};
+constexpr llvm::StringRef kTileGroupColumns[] = {"group"};
+
+/// What stands for the reduction of a command that copies; those that reduce
+/// have one more than the number of their \c chunk::Reduction.
+constexpr int64_t kNoReduction = 0;
+
+/// What stands for the group of a tile that nobody waits for.
+constexpr int64_t kNoGroup = -1;
 
 /// A range of rows of another table.
 struct RowRange {
@@ -58,10 +68,17 @@ struct CommandRow {
   CommandEnd src, dst;
   int64_t rows, rowBytes, srcStride, dstStride;
   RowRange waits, signals;
-  int64_t realization, pause;
+  int64_t realization, reduction, pause;
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;
+};
+struct GroupRow {
+  int64_t count;
+  RowRange signals;
+};
+struct TileGroupRow {
+  int64_t group;
 };
 
 /// Rows are read in place, so their fields are the columns, and nothing else.
@@ -73,7 +90,9 @@ static_assert(hasColumns<TileRow>(kTileColumns) &&
               hasColumns<WaitRow>(kWaitColumns) &&
               hasColumns<SignalRow>(kSignalColumns) &&
               hasColumns<CommandRow>(kCommandColumns) &&
-              hasColumns<CallRow>(kCallColumns));
+              hasColumns<CallRow>(kCallColumns) &&
+              hasColumns<GroupRow>(kGroupColumns) &&
+              hasColumns<TileGroupRow>(kTileGroupColumns));
 
 /// The complete tables of one rank, as rows.
 class ScheduleTables {
@@ -87,6 +106,11 @@ public:
   llvm::ArrayRef<TileRow> getTiles() const { return view<TileRow>(tiles); }
   llvm::ArrayRef<CommandRow> getCommands() const {
     return view<CommandRow>(commands);
+  }
+  llvm::ArrayRef<GroupRow> getGroups() const { return view<GroupRow>(groups); }
+  /// The group of each tile, row-major in the grid.
+  llvm::ArrayRef<TileGroupRow> getTileGroups() const {
+    return view<TileGroupRow>(tileGroups);
   }
   const CallRow &getCall() const { return view<CallRow>(calls).front(); }
   llvm::ArrayRef<WaitRow> getWaits(RowRange range) const {
@@ -106,7 +130,8 @@ private:
 
   chunk::ScheduleOp schedule;
   int64_t rank = 0;
-  llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls;
+  llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls, groups,
+      tileGroups;
 };
 
 /// The tiles of a schedule by their numbers, row-major in the grid of its

@@ -5,7 +5,7 @@ neither Triton nor torch.
 
 A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.
 Most words are addresses of the tables and of the rank's state. One upload per rank holds, in this order, each part
-aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands.
+aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands, groups, tile groups.
 
 Who owns what. The host writes the context and the tables before the first call and never while one runs. The state
 words belong to the kernel: only the last CTA of a call changes the epoch, and only if the call was not given up. A flag
@@ -53,6 +53,12 @@ class ContextWord(enum.IntEnum):
     """First row of the buffer that is this rank's own input."""
     INPUT_END = 15
     """Row after the last one; the same as the first for a rank without input."""
+    GROUPS = 16
+    """Address of i32[groups][GROUP_STRIDE]: groups of tiles that transfers wait for."""
+    TILE_GROUPS = 17
+    """Address of i32[tiles]: the group of each tile, row-major in the grid, or NO_GROUP; 0 if there are no groups."""
+    GROUP_COUNTERS = 18
+    """Address of i32[groups]: how many tiles of each group have ever been done."""
 
 
 class StateWord(enum.IntEnum):
@@ -72,7 +78,8 @@ class StateWord(enum.IntEnum):
     LOST = 5
     """1: after a call was given up, the guard has also given up waiting for those who read this rank's input."""
     COMMANDS = 16
-    """First of the counters of commands: how many CTAs have ever finished their part of it."""
+    """First of the counters of commands: how many CTAs have ever finished their part of it. Behind them stand those of
+    groups of tiles."""
 
 
 FIRST_EPOCH: Final = 1
@@ -86,6 +93,19 @@ class TileField(enum.IntEnum):
     C2 = 2
     WAIT_BEGIN = 3
     WAIT_END = 4
+
+
+class GroupField(enum.IntEnum):
+    """Fields of a row of groups, i32; the names are those of the table's columns."""
+
+    COUNT = 0
+    """Tiles in the group."""
+    SIGNAL_BEGIN = 1
+    SIGNAL_END = 2
+
+
+NO_GROUP: Final = -1
+"""What stands for the group of a tile that nobody waits for."""
 
 
 class WaitField(enum.IntEnum):
@@ -132,6 +152,18 @@ class CommandField(enum.IntEnum):
     """1: SRC counts from the rank's input, wherever the caller keeps it; 0: it is an address."""
     PAUSE = 11
     """Nanoseconds to rest after each block."""
+    REDUCTION = 12
+    """A CommandReduction."""
+
+
+class CommandReduction(enum.IntEnum):
+    """How what a command moves is combined with what is there; the values are those of the `reduction` column."""
+
+    NONE = 0
+    """It is overwritten."""
+    SUM = 1
+    MAX = 2
+    MIN = 3
 
 
 class FaultField(enum.IntEnum):
@@ -184,6 +216,7 @@ TILE_STRIDE: Final = _stride(TileField)
 WAIT_STRIDE: Final = _stride(WaitField)
 SIGNAL_STRIDE: Final = _stride(SignalField)
 COMMAND_STRIDE: Final = _stride(CommandField)
+GROUP_STRIDE: Final = _stride(GroupField)
 ALIGNMENT: Final = 128
 
 
@@ -197,6 +230,6 @@ def pack_range(begin: int, end: int) -> int:
     return begin << 32 | end
 
 
-def state_words(device_commands: int) -> int:
-    """Number of i32 state words of a rank whose communication role runs that many commands."""
-    return StateWord.COMMANDS + device_commands
+def state_words(device_commands: int, groups: int) -> int:
+    """Number of i32 state words of a rank with that many commands of communication roles and groups of tiles."""
+    return StateWord.COMMANDS + device_commands + groups

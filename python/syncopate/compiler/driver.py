@@ -78,7 +78,7 @@ def compile(
     binding = bind_parameters(kernel, bind)
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
-    companion = _companion(binding)
+    companion = _companion(binding, plan)
     spec = make_spec(kernel, name, binding, options, target, companion)
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
@@ -112,10 +112,11 @@ def _needs_guard(tables: Sequence[Mapping[str, Table]]) -> bool:
     return any(call["guard_begin"] < call["guard_end"] for call in calls)
 
 
-def _companion(binding: Binding) -> dict[str, str]:
-    """The first descriptor of a plan buffer once more, for the rank's own input; `chunk-localize-inputs` uses it."""
+def _companion(binding: Binding, plan: Plan) -> dict[str, str]:
+    """The first descriptor of a buffer with inputs once more, for the rank's own; `chunk-localize-inputs` uses it."""
     for name, kind in binding.signature.items():
-        if name in binding.buffers and kind.startswith("tensordesc"):
+        bound = binding.buffers.get(name)
+        if bound is not None and bound.name in plan.inputs and kind.startswith("tensordesc"):
             return {INPUT_DESCRIPTOR + name: kind}
     return {}
 

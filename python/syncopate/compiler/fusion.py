@@ -20,7 +20,7 @@ from syncopate.compiler.module import assemble, find_plan, is_localized, take_ke
 from syncopate.compiler.target import Target
 from syncopate.ir import run_pipeline
 from syncopate.plan import Schedule, read_schedule
-from syncopate.runtime.commands import copy_unit, loads_remotely
+from syncopate.runtime.commands import copy_unit, loads_remotely, reduced_type
 from syncopate.runtime.interface import INPUT_POINTER
 
 __all__ = ["Fusion", "fuse", "make_spec"]
@@ -96,11 +96,16 @@ def fuse(
     captured = capture(kernel, spec)
     scheduled = assemble(plan, ttir=captured.ttir)
     run_pipeline(scheduled, f"syncopate-plan-pipeline{{{options}}}")
-    tables = read_schedule(find_plan(scheduled)).tables
+    schedule = read_schedule(find_plan(scheduled))
+    tables = schedule.tables
     check_roles(tables, target)
     num_warps = int(spec.options.get("num_warps", 4))
     library = device.library(
-        spec.target, num_warps, copy_unit(tables), remote_loads=loads_remotely(tables)
+        spec.target,
+        num_warps,
+        copy_unit(tables),
+        remote_loads=loads_remotely(tables),
+        reduced=reduced_type(tables, schedule.buffers),
     )
     module = assemble(plan, ttir=captured.ttir, ttgir=captured.ttgir, device=library)
     stages = {"ttir": captured.ttir, "input": to_text(module)}

@@ -101,7 +101,9 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
     tokens = [
         op.results[0]
         for op in body.operations
-        if len(op.results) == 1 and isinstance(op.results[0].type, ops.TokenType)
+        if len(op.results) == 1
+        and isinstance(op.results[0].type, ops.TokenType)
+        and not isinstance(op, ops.ProduceOp)
     ]
     with ir.InsertionPoint(body):
         op = ops.KernelOp(

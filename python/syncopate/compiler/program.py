@@ -80,7 +80,7 @@ class Program:
         return (self.num_ctas, 1, 1)
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank.
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups.
 
         Raises:
             SyncopateError: The program has no such rank.

@@ -8,9 +8,11 @@ import triton.language as tl
 from syncopate import abi
 from syncopate.abi import (
     CommandField,
+    CommandReduction,
     ContextWord,
     FaultField,
     FaultPlace,
+    GroupField,
     SignalField,
     SignalKind,
     StateWord,
@@ -39,6 +41,9 @@ RANK: Final = _constant(ContextWord.RANK)
 NUM_CTAS: Final = _constant(ContextWord.NUM_CTAS)
 INPUT_BEGIN: Final = _constant(ContextWord.INPUT_BEGIN)
 INPUT_END: Final = _constant(ContextWord.INPUT_END)
+GROUPS: Final = _constant(ContextWord.GROUPS)
+TILE_GROUPS: Final = _constant(ContextWord.TILE_GROUPS)
+GROUP_COUNTERS: Final = _constant(ContextWord.GROUP_COUNTERS)
 
 STATE_EPOCH: Final = _constant(StateWord.EPOCH)
 STATE_FINISHED: Final = _constant(StateWord.FINISHED)
@@ -54,6 +59,12 @@ TILE_C1: Final = _constant(TileField.C1)
 TILE_C2: Final = _constant(TileField.C2)
 TILE_WAIT_BEGIN: Final = _constant(TileField.WAIT_BEGIN)
 TILE_WAIT_END: Final = _constant(TileField.WAIT_END)
+
+GROUP_STRIDE: Final = _constant(abi.GROUP_STRIDE)
+GROUP_COUNT: Final = _constant(GroupField.COUNT)
+GROUP_SIGNAL_BEGIN: Final = _constant(GroupField.SIGNAL_BEGIN)
+GROUP_SIGNAL_END: Final = _constant(GroupField.SIGNAL_END)
+NO_GROUP: Final = _constant(abi.NO_GROUP)
 
 WAIT_STRIDE: Final = _constant(abi.WAIT_STRIDE)
 WAIT_SIGNAL: Final = _constant(WaitField.SIGNAL)
@@ -78,6 +89,10 @@ COMMAND_SIGNAL_BEGIN: Final = _constant(CommandField.SIGNAL_BEGIN)
 COMMAND_SIGNAL_END: Final = _constant(CommandField.SIGNAL_END)
 COMMAND_FROM_INPUT: Final = _constant(CommandField.FROM_INPUT)
 COMMAND_PAUSE: Final = _constant(CommandField.PAUSE)
+COMMAND_REDUCTION: Final = _constant(CommandField.REDUCTION)
+REDUCTION_NONE: Final = _constant(CommandReduction.NONE)
+REDUCTION_SUM: Final = _constant(CommandReduction.SUM)
+REDUCTION_MAX: Final = _constant(CommandReduction.MAX)
 
 FAULT_SET: Final = _constant(FaultField.SET)
 FAULT_RANK: Final = _constant(FaultField.RANK)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
@@ -16,20 +17,29 @@ from syncopate import abi
 from syncopate.bridge import KernelSpec, cache_folder, capture_ttgir, write_whole
 from syncopate.device import entry
 from syncopate.device.copy import COPY_WARPS
+from syncopate.dtypes import DTYPES
 from syncopate.runtime.commands import UNITS
 
 __all__ = ["COMMUNICATION_REGISTERS", "library"]
 
 COMMUNICATION_REGISTERS: Final = 40
-"""Registers per thread of a co-located communication role: what is left beside eight computing warps."""
+"""Registers per thread of a co-located role that copies: what is left beside eight computing warps with 232 each."""
+
+REDUCTION_REGISTERS: Final = 64
+"""The same for a role that reduces; computing warps then have 224."""
 
 
 def library(
-    target: GPUTarget, num_warps: int, unit: int, *, remote_loads: bool
+    target: GPUTarget,
+    num_warps: int,
+    unit: int,
+    *,
+    remote_loads: bool,
+    reduced: str | None = None,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``open_call``, ``close_call``, ``run_commands_ldst``,
+    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``finish_tile``, ``open_call``, ``close_call``, ``run_commands_ldst``,
     ``roles_plain`` and ``roles_colocated``. Each module holds one function, a single block that ends in a return and
     calls nothing. The result is kept in memory and on disk.
 
@@ -39,13 +49,14 @@ def library(
         unit: One of ``UNITS``: divides the addresses, strides and row sizes of all commands.
         remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores to another
             rank are better issued in small blocks, which the link can take as they come.
+        reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(target, num_warps, unit, remote_loads)
+    return _library(target, num_warps, unit, remote_loads, reduced)
 
 
 @functools.cache
@@ -58,8 +69,10 @@ def _source_hash() -> str:
 
 
 @functools.cache
-def _library(target: GPUTarget, num_warps: int, unit: int, remote_loads: bool) -> Mapping[str, str]:
-    key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{remote_loads}-{_source_hash()}"
+def _library(
+    target: GPUTarget, num_warps: int, unit: int, remote_loads: bool, reduced: str | None
+) -> Mapping[str, str]:
+    key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{remote_loads}-{reduced}-{_source_hash()}"
     path = cache_folder("device") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
     if path.exists():
         # A file that a crash has damaged is written again.
@@ -68,14 +81,14 @@ def _library(target: GPUTarget, num_warps: int, unit: int, remote_loads: bool) -
             return modules
     modules = {
         name: capture_ttgir(spec).ttgir
-        for name, spec in _specs(target, num_warps, unit, remote_loads).items()
+        for name, spec in _specs(target, num_warps, unit, remote_loads, reduced).items()
     }
     write_whole(path, json.dumps(modules))
     return modules
 
 
 def _specs(
-    target: GPUTarget, num_warps: int, unit: int, remote_loads: bool
+    target: GPUTarget, num_warps: int, unit: int, remote_loads: bool, reduced: str | None
 ) -> dict[str, KernelSpec]:
     def spec(
         kernel: JITFunction[Any], *arguments: str, warps: int = num_warps, **constexprs: Any
@@ -100,6 +113,7 @@ def _specs(
             entry.wait_signals_entry, "begin", "end", TMA_READS=int(target.arch) >= 90
         ),
         "input_rows": spec(entry.input_rows_entry),
+        "finish_tile": spec(entry.finish_tile, "tile", TMA_STORES=int(target.arch) >= 90),
         "open_call": spec(entry.open_call),
         "close_call": spec(entry.close_call),
         "run_commands_ldst": spec(
@@ -108,9 +122,13 @@ def _specs(
             warps=copy_warps,
             UNIT=unit,
             UNITS_PER_BLOCK=units_per_block,
+            REDUCED=None if reduced is None else tl.dtype(DTYPES[reduced].triton),
         ),
         "roles_plain": spec(entry.roles_plain, "input"),
         "roles_colocated": spec(
-            entry.roles_colocated, "input", WARPS=copy_warps, REGISTERS=COMMUNICATION_REGISTERS
+            entry.roles_colocated,
+            "input",
+            WARPS=copy_warps,
+            REGISTERS=COMMUNICATION_REGISTERS if reduced is None else REDUCTION_REGISTERS,
         ),
     }

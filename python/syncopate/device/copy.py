@@ -1,6 +1,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""The communication role on ordinary loads and stores.
+"""The communication role on ordinary loads and stores: it copies, and it reduces.
 
 Commands are carried out in order. The CTAs share each command block by block, without waiting for each other between
 commands: the CTA that finds itself the last to finish a command raises its signals.
@@ -11,6 +11,9 @@ every CTA, the ones to peers included, happen before the signals that the last o
 A command relies on the waits of the commands before it: each guard stands in the first command that needs it. So a CTA
 that sees that the call was given up, by itself or by another one, neither copies nor counts any more: the counter then
 never becomes full, and the signals of that command are never raised.
+
+Who reduces is the only one to touch the destination meanwhile, by the order of the plan: it loads, combines in float32
+if the elements are floating-point numbers, and stores, rounded once.
 """
 
 import triton
@@ -21,6 +24,7 @@ from syncopate.device.abi import (
     COMMAND_DST_STRIDE,
     COMMAND_FROM_INPUT,
     COMMAND_PAUSE,
+    COMMAND_REDUCTION,
     COMMAND_ROW_BYTES,
     COMMAND_ROWS,
     COMMAND_SIGNAL_BEGIN,
@@ -33,6 +37,9 @@ from syncopate.device.abi import (
     COMMANDS,
     NUM_COMMANDS,
     NUM_CTAS,
+    REDUCTION_MAX,
+    REDUCTION_NONE,
+    REDUCTION_SUM,
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
@@ -42,6 +49,8 @@ from syncopate.device.words import epoch_of, sleep, state_of, words64
 __all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
 
 COPY_WARPS = tl.constexpr(4)
+UNITS_PER_REDUCED_BLOCK = tl.constexpr(256)
+"""Two units of either operand in each thread, and their elements in float32, are what 64 registers hold."""
 
 
 @triton.jit
@@ -92,8 +101,61 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
 
 
 @triton.jit
-def run_commands_ldst(ctx, input, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
-    """Carries out this rank's commands: wait, copy, count, and raise signals when the last CTA is through."""
+def reduce_region(
+    command, part, parts, ELEMENT: tl.constexpr, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr
+):
+    """Combines blocks ``part``, ``part + parts``, … of the region of a command with what is at the destination.
+
+    Args:
+        command: Pointer to the fields of the command.
+        part: First block, i32.
+        parts: Blocks from one to the next, i32.
+        ELEMENT: Type of the elements.
+        UNIT: Bytes per load and store, as for `copy_region`.
+        UNITS_PER_BLOCK: Units that the role has in flight at once.
+    """
+    BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
+    LANES: tl.constexpr = max(UNIT // BYTES, 1)
+    src = tl.load(command + COMMAND_SRC).to(tl.pointer_type(ELEMENT))
+    dst = tl.load(command + COMMAND_DST).to(tl.pointer_type(ELEMENT))
+    src, dst = tl.multiple_of(src, LANES * BYTES), tl.multiple_of(dst, LANES * BYTES)
+    src_stride = tl.load(command + COMMAND_SRC_STRIDE) // (LANES * BYTES)
+    dst_stride = tl.load(command + COMMAND_DST_STRIDE) // (LANES * BYTES)
+    row_units = (tl.load(command + COMMAND_ROW_BYTES) // (LANES * BYTES)).to(tl.int32)
+    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    reduction = tl.load(command + COMMAND_REDUCTION)
+    pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
+    for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
+        unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
+        row = unit // row_units
+        column = unit - row * row_units
+        lane = tl.arange(0, LANES)[None, :]
+        src_offset = ((row * src_stride + column) * LANES)[:, None] + lane
+        dst_offset = ((row * dst_stride + column) * LANES)[:, None] + lane
+        mask = (unit < units)[:, None]
+        arriving = tl.load(src + src_offset, mask=mask)
+        there = tl.load(dst + dst_offset, mask=mask)
+        if ELEMENT.is_floating() and BYTES < 4:
+            arriving, there = arriving.to(tl.float32), there.to(tl.float32)
+        if reduction == REDUCTION_SUM:
+            there += arriving
+        elif reduction == REDUCTION_MAX:
+            there = tl.maximum(there, arriving, propagate_nan=tl.PropagateNan.ALL)
+        else:
+            there = tl.minimum(there, arriving, propagate_nan=tl.PropagateNan.ALL)
+        tl.store(dst + dst_offset, there.to(ELEMENT), mask=mask)
+        if pause > 0:
+            sleep(pause)
+
+
+@triton.jit
+def run_commands_ldst(
+    ctx, input, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr, REDUCED: tl.constexpr
+):
+    """Carries out this rank's commands: wait, copy, count, and raise signals when the last CTA is through.
+
+    ``REDUCED`` is the element type of the commands that reduce, None if there are none.
+    """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
@@ -106,7 +168,12 @@ def run_commands_ldst(ctx, input, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.conste
         wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
         wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False)
         if aborted(ctx) == 0:
-            copy_region(command, input, cta, num_ctas, UNIT, UNITS_PER_BLOCK)
+            if REDUCED is None:
+                copy_region(command, input, cta, num_ctas, UNIT, UNITS_PER_BLOCK)
+            elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
+                copy_region(command, input, cta, num_ctas, UNIT, UNITS_PER_BLOCK)
+            else:
+                reduce_region(command, cta, num_ctas, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK)
             tl.debug_barrier()
             finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
             if finished + 1 == epoch * num_ctas:

@@ -16,11 +16,12 @@ from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
 from syncopate.device.roles import roles_colocated, roles_plain
 from syncopate.device.signals import wait_signals
-from syncopate.device.tile import input_rows, read_tile
+from syncopate.device.tile import finish_tile, input_rows, read_tile
 
 __all__ = [
     "YIELD_MARKER",
     "close_call",
+    "finish_tile",
     "input_rows_entry",
     "open_call",
     "read_tile_entry",

@@ -1,24 +1,32 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""Reading what the host has prepared: the tile table, in place of a tile marker, and the rows of the input."""
+"""What computing warps do at a tile: read the table, in place of a tile marker, and say that the tile is done."""
 
 import triton
 import triton.language as tl
 
 from syncopate.device.abi import (
+    GROUP_COUNT,
+    GROUP_COUNTERS,
+    GROUP_SIGNAL_BEGIN,
+    GROUP_SIGNAL_END,
+    GROUP_STRIDE,
+    GROUPS,
     INPUT_BEGIN,
     INPUT_END,
     TILE_C0,
     TILE_C1,
     TILE_C2,
+    TILE_GROUPS,
     TILE_STRIDE,
     TILE_WAIT_BEGIN,
     TILE_WAIT_END,
     TILES,
 )
-from syncopate.device.words import words32
+from syncopate.device.signals import aborted, raise_signals
+from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
-__all__ = ["input_rows", "read_tile"]
+__all__ = ["finish_tile", "input_rows", "read_tile"]
 
 
 @triton.jit
@@ -33,3 +41,30 @@ def read_tile(ctx, t):
 def input_rows(ctx):
     """Returns the first row of the buffer that is the rank's own input and the row after the last, i32."""
     return tl.load(ctx + INPUT_BEGIN).to(tl.int32), tl.load(ctx + INPUT_END).to(tl.int32)
+
+
+@triton.jit
+def finish_tile(ctx, tile, TMA_STORES: tl.constexpr):
+    """Counts a tile as done in its group; whoever makes the group full raises its signals.
+
+    The counter is acquired and released at system scope, so the stores of every tile of the group happen before the
+    signals that the last one raises. A CTA that sees that the call was given up counts no more: what it has stored may
+    be made of data that never came.
+
+    Args:
+        ctx: The context.
+        tile: Number of the tile, row-major in the grid, i32.
+        TMA_STORES: Whether its stores may be TMA's, which are complete only when the issuing thread has waited for them.
+    """
+    group = tl.load(words32(tl.load(ctx + TILE_GROUPS)) + tile)
+    if group >= 0:
+        if TMA_STORES:
+            wait_for_tma_stores()
+        tl.debug_barrier()
+        if aborted(ctx) == 0:
+            row = words32(tl.load(ctx + GROUPS)) + group * GROUP_STRIDE
+            counters = words32(tl.load(ctx + GROUP_COUNTERS))
+            done = tl.atomic_add(counters + group, 1, sem="acq_rel", scope="sys")
+            if done + 1 == epoch_of(ctx) * tl.load(row + GROUP_COUNT):
+                begin = tl.load(row + GROUP_SIGNAL_BEGIN)
+                raise_signals(ctx, begin, tl.load(row + GROUP_SIGNAL_END))

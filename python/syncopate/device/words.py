@@ -15,6 +15,7 @@ __all__ = [
     "sleep",
     "state_of",
     "unpack_range",
+    "wait_for_tma_stores",
     "words32",
     "words64",
 ]
@@ -88,4 +89,17 @@ def fence_system():
     """Orders this thread's earlier stores before its later ones, for every observer, the host included."""
     tl.inline_asm_elementwise(
         "fence.acq_rel.sys;\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit
+def wait_for_tma_stores():
+    """Waits until all that this thread has stored by TMA can be seen, not only until its source may be overwritten."""
+    tl.inline_asm_elementwise(
+        "cp.async.bulk.wait_group 0;\nmov.b32 $0, 0;",
+        "=r",
+        [],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
     )

@@ -12,26 +12,32 @@ __all__ = ["bind_gemm", "bind_gemm_pointers"]
 
 
 def bind_gemm(
-    a: Buffer, n: int, config: GemmConfig, *, out_dtype: str | None = None
+    a: Buffer | Tensor,
+    n: int,
+    config: GemmConfig,
+    *,
+    c: Buffer | None = None,
+    out_dtype: str | None = None,
 ) -> dict[str, Any]:
-    """Binds `gemm` for C[M, N] = A[M, K] · B[N, K]ᵀ, where A is a plan buffer.
+    """Binds `gemm` for C[M, N] = A[M, K] · B[N, K]ᵀ.
 
     Args:
-        a: The plan's buffer of A.
+        a: A: the plan's buffer of it, or a tensor of the rank.
         n: Columns of C that a rank computes.
         config: How the GEMM is cut into tiles.
-        out_dtype: Element type of C; that of A by default.
+        c: The plan's buffer of C; without it C is an output of the program.
+        out_dtype: Element type of such an output; that of A by default.
 
     Returns:
-        Keyword arguments of `syncopate.compile`. A call of the program takes `a`, `b` and, optionally, `c`.
+        Keyword arguments of `syncopate.compile`. A call of the program takes A by its name, `b` and, optionally, `c`.
     """
     m, k = a.shape
     b = Tensor("b", (n, k), a.dtype)
-    c = Tensor("c", (m, n), out_dtype or a.dtype, output=True)
+    out = Tensor("c", (m, n), out_dtype or a.dtype, output=True) if c is None else c
     bind = {
         "a_desc": Descriptor(a, (config.block_m, config.block_k)),
         "b_desc": Descriptor(b, (config.block_n, config.block_k)),
-        "c_desc": Descriptor(c, (config.block_m, config.block_n)),
+        "c_desc": Descriptor(out, (config.block_m, config.block_n)),
         "M": m,
         "N": n,
         "K": k,

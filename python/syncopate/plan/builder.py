@@ -103,6 +103,7 @@ class Plan:
         self.name = _string("name", name)
         self.mesh = _integers("mesh", mesh)
         self.buffers: dict[str, Buffer] = {}
+        self.inputs: set[str] = set()
         self._context = new_context()
         with self._here() as location:
             self._module = ir.Module.create(location)
@@ -170,10 +171,35 @@ class Plan:
         Raises:
             PlanError: The rank is none of the plan, or the chunk lies outside the buffer.
         """
+        self._region(ops.InputOp, chunk, rank)
+        self.inputs.add(chunk.buffer.name)
+
+    def produce(self, chunk: Chunk, *, rank: int) -> Token:
+        """Says that the tiles of the kernel that the plan is compiled with compute a chunk of a rank.
+
+        Transfers that read the chunk, or write to it, come after the token; each starts as soon as the tiles are done
+        whose part of the chunk it touches.
+
+        Raises:
+            PlanError: The rank is none of the plan, or the chunk lies outside the buffer.
+        """
+        return self._checked_token(self._region(ops.ProduceOp, chunk, rank))
+
+    def output(self, chunk: Chunk, *, rank: int) -> None:
+        """Says that a call gives back a chunk of a rank.
+
+        Raises:
+            PlanError: The rank is none of the plan, or the chunk lies outside the buffer.
+        """
+        self._region(ops.OutputOp, chunk, rank)
+
+    def _region(self, kind: Any, chunk: Chunk, rank: int) -> Any:
         buffer = self._own_chunk("chunk", chunk).buffer
         number = _integer("rank", rank)
         with self._here():
-            self._checked(ops.InputOp(buffer.value, list(chunk.offsets), list(chunk.sizes), number))
+            op = kind(buffer.value, list(chunk.offsets), list(chunk.sizes), number)
+            self._checked(op)
+        return op
 
     def put(
         self,

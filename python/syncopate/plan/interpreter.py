@@ -54,7 +54,8 @@ def interpret_plan(
 
     Args:
         plan: A module with one plan, as text or parsed, or the `chunk.plan` operation itself, at any stage.
-        inputs: For each buffer that has inputs, one array for each rank: what it provides, as `place_input` takes it.
+        inputs: For each buffer that has inputs, or regions that tiles compute, one array for each rank: what it
+            provides, as `place_input` takes it.
 
     Returns:
         By name, for each rank, what the buffer holds at the end.
@@ -160,10 +161,10 @@ def _buffer(run: _Run, op: Any) -> None:
     run.memory[name] = [
         Contents(np.zeros(shape, dtype), np.zeros(shape, np.bool_)) for _ in range(run.world_size)
     ]
-    # Inputs are there from the beginning, wherever in the plan they are named.
+    # Inputs and what tiles compute are there from the beginning, wherever in the plan they are named.
     regions: list[list[tuple[slice, ...]]] = [[] for _ in range(run.world_size)]
     for use in op.results[0].uses:
-        if isinstance(use.owner, ops.InputOp):
+        if isinstance(use.owner, (ops.InputOp, ops.ProduceOp)):
             attributes = use.owner.attributes
             regions[attributes["rank"].value].append(
                 _box(attributes["offsets"], attributes["sizes"])
@@ -184,9 +185,17 @@ def _buffer(run: _Run, op: Any) -> None:
             contents.defined[box] = True
 
 
-@_means(ops.InputOp, ops.JoinOp, ops.ClaimOp, ops.KernelOp, ops.ScheduleOp)
+@_means(
+    ops.InputOp,
+    ops.ProduceOp,
+    ops.OutputOp,
+    ops.JoinOp,
+    ops.ClaimOp,
+    ops.KernelOp,
+    ops.ScheduleOp,
+)
 def _nothing(run: _Run, op: Any) -> None:
-    """Inputs are placed with their buffer; the others move nothing."""
+    """What ranks bring along is placed with its buffer; the others move nothing."""
 
 
 _REDUCTIONS: Mapping[str, Callable[[Array, Array], Array]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ __all__ = ["Access", "Schedule", "read_schedule"]
 
 Expression = Callable[[Sequence[Any]], Any]
 
-_TABLES = ("tiles", "waits", "commands", "signals", "calls")
+_TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Schedule:
         raise PlanError(f"plan {self.name}: no tile reads its first buffer")
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank."""
+        """The tables of one rank, by name; see `syncopate.runtime.interface.Program`."""
         return self.tables[rank]
 
 
@@ -120,24 +121,37 @@ def _to_table(attribute: ir.Attribute) -> Table:
 
 
 def _read_buffers(body: Sequence[ir.OpView], world_size: int) -> tuple[BufferSpec, ...]:
-    """The buffers and what every rank holds of them when a call starts."""
-    inputs: dict[str, list[list[Region]]] = {}
+    """The buffers, what every rank holds of them when a call starts, and what the call gives back."""
+    held = _read_regions(body, ops.InputOp, world_size)
+    given = _read_regions(body, ops.OutputOp, world_size)
     specs = []
     for op in body:
         if isinstance(op, ops.BufferOp):
-            inputs[op.attributes["name"].value] = [[] for _ in range(world_size)]
+            name, kind = op.attributes["name"].value, op.results[0].type
+            specs.append(
+                BufferSpec(
+                    name,
+                    tuple(kind.shape),
+                    str(kind.element_type),
+                    tuple(tuple(held[name, rank]) for rank in range(world_size)),
+                    tuple(tuple(given[name, rank]) for rank in range(world_size)),
+                )
+            )
+    return tuple(specs)
+
+
+def _read_regions(
+    body: Sequence[ir.OpView], kind: type[ir.OpView], world_size: int
+) -> Mapping[tuple[str, int], list[Region]]:
+    """By buffer and rank, the regions that operations of a kind name."""
+    regions: defaultdict[tuple[str, int], list[Region]] = defaultdict(list)
     for op in body:
-        if isinstance(op, ops.InputOp):
+        if isinstance(op, kind):
             name = op.operands[0].owner.attributes["name"].value
-            inputs[name][op.attributes["rank"].value].append(
+            regions[name, op.attributes["rank"].value].append(
                 Region(tuple(op.attributes["offsets"]), tuple(op.attributes["sizes"]))
             )
-    for op in body:
-        if isinstance(op, ops.BufferOp):
-            name, kind = op.attributes["name"].value, op.results[0].type
-            held = tuple(tuple(regions) for regions in inputs[name])
-            specs.append(BufferSpec(name, tuple(kind.shape), str(kind.element_type), held))
-    return tuple(specs)
+    return regions
 
 
 def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from syncopate.abi import Realization
-from syncopate.errors import InternalError
-from syncopate.runtime.interface import Int64Array, Table
+from syncopate.abi import CommandReduction, Realization
+from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime.interface import BufferSpec, Int64Array, Table
 
-__all__ = ["UNITS", "copy_unit", "loads_remotely", "split_commands"]
+__all__ = ["UNITS", "copy_unit", "loads_remotely", "reduced_type", "split_commands"]
 
 UNITS: Final = (16, 8, 4, 2, 1)
 """Bytes that a communication role can move with one load and store."""
@@ -52,3 +52,32 @@ def loads_remotely(tables: Iterable[Mapping[str, Table]]) -> bool:
         if bool((commands.column("src_rank")[device] != rank).any()):
             return True
     return False
+
+
+def reduced_type(
+    tables: Iterable[Mapping[str, Table]], buffers: Sequence[BufferSpec]
+) -> str | None:
+    """Element type of what commands reduce, as MLIR spells it; None if none does.
+
+    Args:
+        tables: The tables of all ranks, which share one kernel.
+        buffers: The plan's buffers.
+
+    Raises:
+        SyncopateError: Commands reduce elements of several types, or of a type that cannot be added.
+    """
+    types: dict[str, str] = {}
+    for rank_tables in tables:
+        commands = rank_tables["commands"]
+        reducing = commands.column("reduction") != CommandReduction.NONE
+        for index in np.unique(commands.column("dst_buffer")[reducing]):
+            types.setdefault(buffers[index].dtype, buffers[index].name)
+    if len(types) > 1:
+        (one, first), (other, second) = list(types.items())[:2]
+        raise SyncopateError(
+            f"plan: transfers reduce elements of type {one} in buffer {first!r} and {other} in buffer {second!r}; "
+            "one kernel reduces one type, so use two plans"
+        )
+    if "i1" in types:
+        raise SyncopateError(f"plan: transfers reduce buffer {types['i1']!r} of i1; use i8")
+    return next(iter(types), None)

@@ -79,7 +79,7 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
     for index in map(int, engine):
         row = commands[index]
         for wait in waits[row["wait_begin"] : row["wait_end"]]:
-            if not _is_binary(program, wait["signal"]):
+            if not layout.decode(wait["signal"])[2]:
                 raise InternalError(
                     f"rank {rank}, command {index}: a copy-engine command cannot wait for flag {wait['signal']}, "
                     f"which counts; only for twins"
@@ -106,16 +106,6 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
 def awaited_words(ops: Sequence[EngineOp]) -> tuple[int, ...]:
     """Addresses of the words that the list waits for: what has to be written to let a stuck stream go."""
     return tuple(dict.fromkeys(op.address for op in ops if isinstance(op, AwaitWord)))
-
-
-def _is_binary(program: Program, signal: int) -> bool:
-    layout, world = program.signal_layout, program.world_size
-    twins = (
-        (layout.data_twin, layout.data_twin),
-        (layout.ready_twin, world),
-        (layout.done_twin, world),
-    )
-    return any(first <= signal < first + count for first, count in twins)
 
 
 def _copy(row: dict[str, int], addresses: Addresses) -> Copy:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from syncopate.abi import FaultField, FaultPlace
 from syncopate.dtypes import DTYPES
 from syncopate.errors import DeviceWaitTimeout
-from syncopate.runtime.interface import Program
+from syncopate.runtime.interface import Program, SignalMeaning
 
 _PLACES = {
     FaultPlace.TILE: "a tile",
@@ -50,21 +50,32 @@ def decode_fault(program: Program, record: Sequence[int]) -> DeviceWaitTimeout |
 
 def describe_signal(program: Program, rank: int, signal: int) -> str:
     """What the raising of one flag of `rank` means, with the rank that raises it."""
-    layout, world = program.signal_layout, program.world_size
-    if 0 <= signal < 2 * layout.data_twin:
-        return _describe_data(program, rank, signal)
-    if signal == layout.engine_done:
-        return f"the copy engine commands of rank {rank} itself"
-    blocks = {
-        layout.ready: "rank {} to stage its input",
-        layout.done: "rank {} to finish the previous call",
-        layout.ready_twin: "rank {} to stage its input",
-        layout.done_twin: "rank {} to finish the previous call",
-    }
-    for first, text in blocks.items():
-        if first <= signal < first + world:
-            return text.format(signal - first)
-    return f"flag {signal}, which the program does not have"
+    layout = program.signal_layout
+    if not 0 <= signal < layout.total:
+        return f"flag {signal}, which the program does not have"
+    meaning, index, _ = layout.decode(signal)
+    match meaning:
+        case SignalMeaning.DATA:
+            return _describe_data(program, rank, signal)
+        case SignalMeaning.READY:
+            return f"rank {index} to stage its input"
+        case SignalMeaning.DONE:
+            return f"rank {index} to finish the previous call"
+        case SignalMeaning.ENGINE_DONE:
+            return f"the copy engine commands of rank {rank} itself"
+        case SignalMeaning.GROUP:
+            return _describe_group(program, index)
+
+
+def _describe_group(program: Program, number: int) -> str:
+    """Groups are numbered rank by rank."""
+    first = 0
+    for rank in range(program.world_size):
+        rows = program.rank_tables(rank)["groups"].rows()
+        if number < first + len(rows):
+            return f"{rows[number - first]['count']} tiles of rank {rank}, group {number - first}, to be computed"
+        first += len(rows)
+    return f"group {number} of tiles, which no rank has"
 
 
 def _describe_data(program: Program, rank: int, signal: int) -> str:

@@ -17,6 +17,7 @@ Division of work at a call, for rank r (stream order from top to bottom):
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -25,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syncopate.dtypes import DTYPES
+from syncopate.errors import InternalError
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -81,12 +83,14 @@ class BufferSpec:
         dtype: MLIR's spelling (a key of `syncopate.dtypes.DTYPES`).
         inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with
             one region.
+        outputs: For each rank, the regions that a call gives back.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     inputs: tuple[tuple[Region, ...], ...]
+    outputs: tuple[tuple[Region, ...], ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -159,6 +163,8 @@ class SignalLayout:
         done: First of `world_size` flags: rank p has finished its call (epoch).
         done_twin: First of `world_size` words: binary twin of `done` for stream waits. Initially 1.
         engine_done: The flag that the runtime raises after a rank's last engine command (epoch).
+        group: First of the flags of groups of tiles, of all ranks: the tiles of the group are done (epoch).
+        group_twin: First of as many binary twins of them for stream waits. Initially 0.
         total: Number of flags.
     """
 
@@ -168,7 +174,39 @@ class SignalLayout:
     done: int
     done_twin: int
     engine_done: int
+    group: int
+    group_twin: int
     total: int
+
+    def decode(self, signal: int) -> tuple[SignalMeaning, int, bool]:
+        """What a flag says, of which transfer, rank or group, and whether it is a twin.
+
+        Raises:
+            InternalError: There is no such flag.
+        """
+        if not 0 <= signal < self.total:
+            raise InternalError(f"flag {signal} is none of {self.total}")
+        blocks = (
+            (SignalMeaning.DATA, 0, self.data_twin, self.ready),
+            (SignalMeaning.READY, self.ready, self.ready_twin, self.done),
+            (SignalMeaning.DONE, self.done, self.done_twin, self.engine_done),
+            (SignalMeaning.ENGINE_DONE, self.engine_done, self.group, self.group),
+            (SignalMeaning.GROUP, self.group, self.group_twin, self.total),
+        )
+        meaning, first, twin = next(
+            (meaning, first, twin) for meaning, first, twin, end in blocks if signal < end
+        )
+        return meaning, signal - (twin if signal >= twin else first), signal >= twin
+
+
+class SignalMeaning(enum.Enum):
+    """What a flag says."""
+
+    DATA = "a transfer is complete"
+    READY = "a rank has its input in place"
+    DONE = "a rank has finished its call"
+    ENGINE_DONE = "the rank's copy engine is through"
+    GROUP = "the tiles of a group are done"
 
 
 @dataclass(frozen=True)
@@ -305,7 +343,7 @@ class Program(Protocol):
         """Limit of a device wait; 0 waits for ever."""
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables `tiles`, `waits`, `commands`, `signals`, `calls` of one rank."""
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups."""
 
 
 @dataclass(frozen=True)

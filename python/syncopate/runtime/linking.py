@@ -16,7 +16,9 @@ import numpy.typing as npt
 from syncopate import abi
 from syncopate.abi import (
     CommandField,
+    CommandReduction,
     ContextWord,
+    GroupField,
     SignalField,
     SignalKind,
     StateWord,
@@ -55,8 +57,11 @@ class TableLayout:
     waits: int
     signals: int
     commands: int
+    groups: int
+    tile_groups: int
     nbytes: int
     num_commands: int
+    num_groups: int
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,20 @@ def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
     waits_at = abi.align(tiles_at + 4 * abi.TILE_STRIDE * len(tables["tiles"].values))
     signals_at = abi.align(waits_at + 4 * abi.WAIT_STRIDE * waits)
     commands_at = abi.align(signals_at + 8 * abi.SIGNAL_STRIDE * len(tables["signals"].values))
-    end = abi.align(commands_at + 8 * abi.COMMAND_STRIDE * len(device))
-    return TableLayout(tiles_at, waits_at, signals_at, commands_at, end, len(device))
+    groups_at = abi.align(commands_at + 8 * abi.COMMAND_STRIDE * len(device))
+    num_groups = len(tables["groups"].values)
+    tile_groups_at = abi.align(groups_at + 4 * abi.GROUP_STRIDE * num_groups)
+    return TableLayout(
+        tiles=tiles_at,
+        waits=waits_at,
+        signals=signals_at,
+        commands=commands_at,
+        groups=groups_at,
+        tile_groups=tile_groups_at,
+        nbytes=abi.align(tile_groups_at + 4 * len(tables["tile_groups"].values)),
+        num_commands=len(device),
+        num_groups=num_groups,
+    )
 
 
 def link_rank(
@@ -159,6 +176,12 @@ def link_rank(
     rows = part(where.commands, np.int64, where.num_commands, abi.COMMAND_STRIDE)
     rows[:] = _pack_commands(program, rank, addresses)
 
+    rows = part(where.groups, np.int32, where.num_groups, abi.GROUP_STRIDE)
+    for group_field in GroupField:
+        rows[:, group_field] = _as_int32(rank, tables, "groups", group_field.name.lower())
+    tile_groups = _as_int32(rank, tables, "tile_groups", "group")
+    part(where.tile_groups, np.int32, len(tile_groups), 1)[:, 0] = tile_groups
+
     calls = tables["calls"].rows()[0]
     own_input = own_input_bytes(program, rank)
     local = (0, 0)
@@ -184,6 +207,9 @@ def link_rank(
         ContextWord.NUM_CTAS: program.num_ctas,
         ContextWord.INPUT_BEGIN: local[0],
         ContextWord.INPUT_END: local[1],
+        ContextWord.GROUPS: own.upload + where.groups,
+        ContextWord.TILE_GROUPS: own.upload + where.tile_groups if len(tile_groups) else 0,
+        ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
     for word, value in words.items():
         context[word] = value
@@ -197,9 +223,9 @@ def initial_flags(signals: SignalLayout, world_size: int) -> npt.NDArray[np.int3
     return flags
 
 
-def initial_state(device_commands: int) -> npt.NDArray[np.int32]:
+def initial_state(where: TableLayout) -> npt.NDArray[np.int32]:
     """The state words of a rank before the first call."""
-    state = np.zeros(abi.state_words(device_commands), np.int32)
+    state = np.zeros(abi.state_words(where.num_commands, where.num_groups), np.int32)
     state[StateWord.EPOCH] = state[StateWord.ENGINE_EPOCH] = abi.FIRST_EPOCH
     state[StateWord.ENGINE_ONE] = 1
     return state
@@ -273,13 +299,22 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     within("signals", "rank", world)
     within("signals", "signal", signals.total)
     within("signals", "kind", len(SignalKind))
+    within("commands", "reduction", len(CommandReduction))
     for name in ("src_rank", "dst_rank"):
         within("commands", name, world)
     for name in ("src_buffer", "dst_buffer"):
         within("commands", name, len(program.buffers))
     for table in ("tiles", "commands"):
         ranges(table, "wait_begin", "wait_end", num_waits)
-    ranges("commands", "signal_begin", "signal_end", num_signals)
+    for table in ("commands", "groups"):
+        ranges(table, "signal_begin", "signal_end", num_signals)
+    tile_groups = tables["tile_groups"].column("group")
+    bad = np.flatnonzero((tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values)))
+    if bad.size:
+        raise InternalError(
+            f"rank {rank}, table tile_groups, row {bad[0]}: expects group to be a row of groups or {abi.NO_GROUP}, "
+            f"but got {tile_groups[bad[0]]}"
+        )
     if len(tables["calls"].values) != 1:
         raise InternalError(
             f"rank {rank}: expects one row in table calls, but got {len(tables['calls'].values)}"

@@ -81,7 +81,8 @@ class LoadedProgram:
                 takes a list or a mapping with one tensor for each of them.
 
         Returns:
-            The output, or a tuple of them; for a group with several local ranks a list of that.
+            The output, or a tuple of them; for a group with several local ranks a list of that. An output that the plan
+            names is a part of a symmetric buffer, which the next call writes again.
 
         Raises:
             SyncopateError: An argument is wrong; nothing was enqueued.

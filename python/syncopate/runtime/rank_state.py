@@ -35,7 +35,13 @@ from syncopate.runtime.linking import (
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.own_input import OwnInput
 from syncopate.runtime.rescue import StreamRescue
-from syncopate.runtime.tensors import TensorArgument, check_tensor, input_view, whole_view
+from syncopate.runtime.tensors import (
+    TensorArgument,
+    check_tensor,
+    input_view,
+    region_view,
+    whole_view,
+)
 
 # The fault record, then the engine's mirror of two words.
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
@@ -77,7 +83,7 @@ class RankState:
         record = self._pinned.data_ptr()
         self._record = (ctypes.c_int64 * abi.FAULT_WORDS).from_address(record)
         where = layout_tables(tables)
-        self._state = torch.from_numpy(initial_state(where.num_commands)).to(device)
+        self._state = torch.from_numpy(initial_state(where)).to(device)
         self._upload = torch.empty(where.nbytes + abi.ALIGNMENT, dtype=torch.uint8, device=device)
         base = abi.align(self._upload.data_ptr())
         packed = link_rank(
@@ -108,6 +114,11 @@ class RankState:
         self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
+        self._given_back = [
+            region_view(whole_view(spec, data), region)
+            for spec, data in self._buffers.values()
+            for region in (spec.outputs[rank] if spec.outputs else ())
+        ]
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
@@ -262,8 +273,9 @@ class RankState:
         self._kernel(stream)
 
     def result(self) -> Any:
-        """The output of the last call, a tuple if there are several."""
-        return self._outputs[0] if len(self._outputs) == 1 else tuple(self._outputs)
+        """The output of the last call, a tuple if there are several: the kernel's tensors, then parts of buffers."""
+        outputs = self._outputs + self._given_back
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     # Faults.
 

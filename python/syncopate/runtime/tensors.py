@@ -14,7 +14,7 @@ import torch
 
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.runtime.interface import BufferSpec, TensorParam
+from syncopate.runtime.interface import BufferSpec, Region, TensorParam
 from syncopate.runtime.launch import ArgumentBlock
 
 KEPT = 64
@@ -146,11 +146,14 @@ def input_view(buffer: BufferSpec, memory: torch.Tensor, rank: int) -> torch.Ten
             f"buffer {buffer.name} has {len(regions)} input regions on rank {rank}; "
             f"only a single one can be passed as a tensor"
         )
-    whole = whole_view(buffer, memory)
-    index = tuple(
-        slice(o, o + s) for o, s in zip(regions[0].offsets, regions[0].sizes, strict=True)
-    )
-    return whole[index]
+    return region_view(whole_view(buffer, memory), regions[0])
+
+
+def region_view(whole: torch.Tensor, region: Region) -> torch.Tensor:
+    """A region of a tensor."""
+    return whole[
+        tuple(slice(o, o + s) for o, s in zip(region.offsets, region.sizes, strict=True))
+    ]
 
 
 def whole_view(buffer: BufferSpec, memory: torch.Tensor) -> torch.Tensor:

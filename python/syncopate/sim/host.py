@@ -16,6 +16,7 @@ from syncopate.abi import StateWord
 from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.interface import BufferSpec, TensorParam
+from syncopate.runtime.interface import Region as BufferRegion
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Descriptor, Footprint, Region
 from syncopate.sim.launch import Launch
@@ -183,4 +184,22 @@ class Host:
                     f"the first at byte {int(missing[0]) * region.granule}",
                 )
             outputs[param.tensor] = kind.decode(view)
+        for spec in self.program.buffers:
+            for output in spec.outputs[self.rank] if spec.outputs else ():
+                outputs[spec.name] = self._collect_region(call, spec, output)
         return outputs
+
+    def _collect_region(self, call: int, spec: BufferSpec, output: BufferRegion) -> Array:
+        kind, region = element(spec.dtype), self.memory.buffers[spec.name]
+        whole = Descriptor(region, 0, spec.shape, row_major(spec.shape), kind, nan=False)
+        box = tuple(slice(o, o + s) for o, s in zip(output.offsets, output.sizes, strict=True))
+        place = whole.footprint(box)
+        missing = region.missing(place, self._main.vector, call)
+        if missing:
+            self.machine.report(
+                Kind.OUTPUT,
+                f"call {call} of rank {self.rank} ends with {missing * region.granule} bytes of its output in "
+                f"{region.name} unwritten",
+            )
+        region.check_read(self.machine, place, self._main.access(call))
+        return kind.decode(np.array(whole.elements[box]))

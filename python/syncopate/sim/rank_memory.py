@@ -129,7 +129,7 @@ class RankMemory:
         self.buffers = dict(zip(self.specs, symmetric.buffers[rank], strict=True))
         self.flags = symmetric.flags[rank]
         where = layout_tables(program.rank_tables(rank))
-        initial = initial_state(where.num_commands)
+        initial = initial_state(where)
         self.state = memory.add(f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank)
         machine.state_words[rank] = self.state
         skipped = machine.first_epoch - abi.FIRST_EPOCH

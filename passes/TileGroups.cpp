@@ -1,0 +1,79 @@
+//===- TileGroups.cpp - tiles by the transfers that wait for them ---------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/TileGroups.h"
+#include "passes/KernelDependence.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace syncopate;
+using namespace syncopate::chunk;
+
+TileGroups::TileGroups(PlanGraph &graph) {
+  PlanOp plan = graph.getPlan();
+  int64_t ranks = plan.getNumRanks();
+  groupsOfTransfer.resize(graph.size());
+  groupOfTile.resize(ranks);
+  auto kernels = plan.getBody().getOps<KernelOp>();
+  KernelOp kernel = kernels.empty() ? KernelOp() : *kernels.begin();
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    firstOfRank.push_back(groups.size());
+    if (!kernel)
+      continue;
+    SmallVector<std::pair<FootprintOp, TypedValue<BufferType>>> writes;
+    for (FootprintOp footprint : kernel.getFootprints()) {
+      auto buffer = kernel.getBoundBuffer(footprint.getArg());
+      if (footprint.getAccess() == Access::Write &&
+          !graph.getProduced({rank, buffer}).empty())
+        writes.emplace_back(footprint, buffer);
+    }
+    if (writes.empty())
+      continue;
+    std::map<SmallVector<unsigned>, int64_t> numbers;
+    for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
+      auto coordinates = KernelDependence::getCoordinates(kernel, tile);
+      std::set<unsigned> waiting;
+      for (auto [footprint, buffer] : writes) {
+        Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
+        if (region.isEmpty())
+          continue;
+        Place place{rank, buffer};
+        for (BoxIndex *index :
+             {&graph.getReaders(place), &graph.getWriters(place)})
+          index->forEachOverlap(region,
+                                [&](unsigned id) { waiting.insert(id); });
+      }
+      groupOfTile[rank].push_back(-1);
+      if (waiting.empty())
+        continue;
+      SmallVector<unsigned> transfers(waiting.begin(), waiting.end());
+      auto [it, isNew] = numbers.try_emplace(transfers, groups.size());
+      if (isNew) {
+        for (unsigned id : transfers)
+          groupsOfTransfer[id].push_back(groups.size());
+        groups.push_back({rank, std::move(transfers)});
+      }
+      ++groups[it->second].tiles;
+      groupOfTile[rank].back() = it->second;
+    }
+  }
+  firstOfRank.push_back(groups.size());
+}
+
+SmallVector<int64_t> TileGroups::getReaders(PlanGraph &graph,
+                                            int64_t group) const {
+  std::set<int64_t> readers;
+  for (unsigned id : groups[group].transfers) {
+    int64_t executor = graph.getTransfer(id).getExecutor();
+    if (executor != groups[group].rank &&
+        graph.getSrcPlace(id).first == groups[group].rank)
+      readers.insert(executor);
+  }
+  return {readers.begin(), readers.end()};
+}
