@@ -49,6 +49,12 @@ def _trans(t: Translator, op: Any) -> None:
     t.result(op, f"{t.operand(op, 0)}.transpose({attribute(op, 'order')})")
 
 
+@emits("ttg.memdesc_reinterpret")
+def _reinterpret(t: Translator, op: Any) -> None:
+    shape, kind = t.shaped(op.results[0])
+    t.result(op, f"a.reinterpret_shared({t.operand(op, 0)}, {shape}, {t.constant(kind)})")
+
+
 @emits("ttg.memdesc_subslice")
 def _subslice(t: Translator, op: Any) -> None:
     shape, _ = t.shaped(op.results[0])
