@@ -7,6 +7,7 @@
 
 #include "lowering/Passes.h"
 #include "passes/PlanGraph.h"
+#include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
 #include "passes/Tables.h"
 #include "passes/TileGroups.h"
@@ -81,10 +82,6 @@ RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
       }
   }
   return plan;
-}
-
-bool isEngine(Realization realization) {
-  return realization == Realization::CopyEngine;
 }
 
 /// What one rank's transfers ask of others, found before any table is written,
@@ -268,18 +265,24 @@ private:
               isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
               isLast ? rows.signalEnd : rows.signalBegin,
               static_cast<int64_t>(realization), reduction,
-              stores && !isEngine(realization) ? pause : 0});
+              stores && isDevice(realization) ? pause : 0});
     }
   }
 
-  /// If other ranks' communication roles read this rank's input, this rank's
-  /// role first brings it into the buffer, from where the caller keeps it. The
+  /// If other ranks' communication roles read this rank's input, a role of this
+  /// rank first brings it into the buffer, from where the caller keeps it. The
   /// command copies a place onto itself; whoever issues it knows the source.
+  /// The role is one that the kernel has for the readers' sake: the last of
+  /// them, since loads and stores copy on one GPU as well as TMA does, and more
+  /// CTAs share what is co-located.
   void writeStaging() {
     std::set<int64_t> readers;
+    Realization role = Realization::CopyEngine;
     protocol.forEachReader(rank, [&](Queue queue) {
-      if (!isEngine(queue.second))
-        readers.insert(queue.first);
+      if (!isDevice(queue.second))
+        return;
+      readers.insert(queue.first);
+      role = std::max(role, queue.second);
     });
     if (readers.empty())
       return;
@@ -306,7 +309,7 @@ private:
         part.signalEnd = part.signalBegin;
       auto &[place, box] = input;
       appendCommands(kStaging, place, box.offsets, place, box.offsets,
-                     box.sizes, Realization::LdstColocated, part);
+                     box.sizes, role, part);
     }
   }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/Realizations.h"
 
 using namespace mlir;
 
@@ -36,17 +37,19 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       if (!transfer.getRealization())
         transfer.setRealization(chosen);
       Realization used = *transfer.getRealization();
-      if (transfer.getReduction() && used == Realization::CopyEngine) {
+      if (transfer.getReduction() && !canReduce(used)) {
         transfer->emitOpError() << "expects a transfer that copies, but got "
                                    "one that reduces: realization "
                                 << stringifyRealization(used) << " cannot";
         return signalPassFailure();
       }
-      if (used != Realization::CopyEngine &&
-          used != Realization::LdstColocated) {
-        transfer.emitOpError()
-            << "expects realization copy_engine or ldst_colocated, but got "
-            << stringifyRealization(used);
+      if (!isLowered(used)) {
+        InFlightDiagnostic diag = transfer.emitOpError();
+        diag << "expects one of the realizations";
+        for (int64_t i = 0; i < kNumRealizations; ++i)
+          if (auto other = static_cast<Realization>(i); isLowered(other))
+            diag << " " << stringifyRealization(other);
+        diag << ", but got " << stringifyRealization(used);
         return signalPassFailure();
       }
     }

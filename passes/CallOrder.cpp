@@ -56,10 +56,6 @@ bool CallOrder::wasComplete(Position command, const Seen &seen) const {
 // Strands and flags
 //===----------------------------------------------------------------------===//
 
-static bool isEngineRow(const CommandRow &row) {
-  return row.realization == static_cast<int64_t>(Realization::CopyEngine);
-}
-
 /// Whether a word starts as if the end of a call had raised it.
 static bool isDoneTwin(const SignalLayout &layout, int64_t signal) {
   SignalLayout::Meaning meaning = layout.decode(signal);
@@ -72,7 +68,7 @@ static bool isTwin(const SignalLayout &layout, int64_t signal) {
 
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
-      layout(*SignalLayout::fromTable(plan)), queues(2 * ranks),
+      layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), tileSeen(ranks), hostSeen(ranks), endSeen(ranks),
       groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
@@ -81,7 +77,8 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
   for (int64_t rank = 0; rank < ranks; ++rank) {
     endSeen[rank] = partsSeen[rank] = none;
     for (auto [row, command] : llvm::enumerate(tables[rank].getCommands())) {
-      QueueId queue = getQueue(rank, isEngineRow(command));
+      QueueId queue =
+          getQueue(rank, static_cast<Realization>(command.realization));
       positions[rank].push_back({queue, unsigned(queues[queue].size())});
       queues[queue].push_back({static_cast<int64_t>(row), none});
     }
@@ -93,8 +90,17 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       return;
     tileNumbers[rank].assign(numbers->begin(), numbers->end());
     int64_t numCtas = getNumCtas(rank);
-    for (Part part : {Part::Host, Part::Engine, Part::Communication})
-      strands.push_back({rank, part, 0, 0, 0, none});
+    strands.push_back({rank, Part::Host, 0, 0, 0, none});
+    partsLeft[rank] = numCtas;
+    for (int64_t i = 0; i < kNumRealizations; ++i) {
+      QueueId queue = getQueue(rank, static_cast<Realization>(i));
+      if (queues[queue].empty())
+        continue;
+      strands.push_back({rank, Part::Queue, queue, 0, 0, none});
+      if (!isStream(strands.back()))
+        ++partsLeft[rank];
+    }
+    firstCta.push_back(strands.size());
     for (int64_t cta = 0; cta < numCtas; ++cta)
       strands.push_back({rank, Part::Cta, cta, 0, 0, none});
     for (auto [number, group] : llvm::enumerate(tables[rank].getGroups())) {
@@ -103,7 +109,6 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       groups[rank].push_back({group.count, none});
     }
     strands.push_back({rank, Part::End, 0, 0, 0, none});
-    partsLeft[rank] = numCtas + 1;
   }
   for (int64_t rank = 0; rank < ranks; ++rank)
     if (failed(collectRaisers(rank)))
@@ -120,14 +125,14 @@ unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t number) const {
   switch (part) {
   case Part::Host:
     return first;
-  case Part::Engine:
-    return first + 1;
-  case Part::Communication:
-    return first + 2;
+  case Part::Queue:
+    while (strands[++first].number != number)
+      ;
+    return first;
   case Part::Cta:
-    return first + 3 + number;
+    return firstCta[rank] + number;
   case Part::Group:
-    return first + 3 + getNumCtas(rank) + number;
+    return firstCta[rank] + getNumCtas(rank) + number;
   case Part::End:
     return (rank + 1 < ranks ? firstStrand[rank + 1] : strands.size()) - 1;
   }
@@ -174,7 +179,7 @@ LogicalResult CallOrder::addRaiser(unsigned strand, int64_t row,
            << describe(signal.rank, signal.signal)
            << ", but the ends of calls raise the twins of their flags, "
               "and nobody else does: only those start raised";
-  if (signal.kind == AddOne && strands[strand].part == Part::Engine)
+  if (signal.kind == AddOne && isStream(strands[strand]))
     return report() << describe(signal.rank, signal.signal)
                     << " by kind 2, but a copy engine cannot add";
   auto [it, isNew] =
@@ -216,9 +221,9 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
     if (failed(addRaiser(getStrand(rank, Part::Host), -1, signal)))
       return failure();
   for (auto [row, command] : llvm::enumerate(mine.getCommands())) {
-    Part part = isEngineRow(command) ? Part::Engine : Part::Communication;
+    unsigned strand = getStrand(rank, Part::Queue, positions[rank][row].queue);
     for (const SignalRow &signal : mine.getSignals(command.signals))
-      if (failed(addRaiser(getStrand(rank, part), row, signal)))
+      if (failed(addRaiser(strand, row, signal)))
         return failure();
   }
   for (auto [number, group] : llvm::enumerate(mine.getGroups()))
@@ -226,8 +231,9 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
       if (failed(addRaiser(getStrand(rank, Part::Group, number), -1, signal)))
         return failure();
   // The stream says by itself that it has come to its end.
-  if (!queues[getQueue(rank, true)].empty())
-    if (failed(addRaiser(getStrand(rank, Part::Engine), -1,
+  QueueId engine = getQueue(rank, Realization::CopyEngine);
+  if (!queues[engine].empty())
+    if (failed(addRaiser(getStrand(rank, Part::Queue, engine), -1,
                          {rank, layout.engineDone(), StoreEpoch})))
       return failure();
   for (const SignalRow &signal : mine.getSignals(call.closeSignals))
@@ -251,14 +257,12 @@ LogicalResult CallOrder::checkWaits(int64_t rank) {
 }
 
 int64_t CallOrder::getRow(const Strand &strand) {
-  bool engine = strand.part == Part::Engine;
-  if (!engine && strand.part != Part::Communication)
-    return -1;
-  return queues[getQueue(strand.rank, engine)][strand.step].row;
+  return strand.part == Part::Queue ? queues[strand.number][strand.step].row
+                                    : -1;
 }
 
 LogicalResult CallOrder::checkWait(const Strand &strand, WaitRow wait) {
-  bool engine = strand.part == Part::Engine;
+  bool engine = isStream(strand);
   auto report = [&]() {
     InFlightDiagnostic diag = emitError(locate(strand.rank, getRow(strand)));
     diag << describe(strand) << " waits for ";
@@ -333,9 +337,8 @@ int64_t CallOrder::getNumSteps(const Strand &strand) {
   case Part::Host:
   case Part::End:
     return 1;
-  case Part::Engine:
-  case Part::Communication:
-    return queues[getQueue(strand.rank, strand.part == Part::Engine)].size();
+  case Part::Queue:
+    return queues[strand.number].size();
   case Part::Cta: {
     int64_t tiles = tables[strand.rank].getTiles().size();
     return (tiles - strand.number + ctas - 1) / ctas;
@@ -353,11 +356,8 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
     return mine.getCall().guard;
   case Part::End:
     return mine.getCall().closeWaits;
-  case Part::Engine:
-  case Part::Communication: {
-    QueueId queue = getQueue(strand.rank, strand.part == Part::Engine);
-    return mine.getCommands()[queues[queue][strand.step].row].waits;
-  }
+  case Part::Queue:
+    return mine.getCommands()[getRow(strand)].waits;
   case Part::Cta:
     return mine.getTiles()[strand.number + strand.step * ctas].waits;
   case Part::Group:
@@ -426,16 +426,14 @@ void CallOrder::perform(Strand &strand) {
     for (const SignalRow &signal : mine.getSignals(mine.getCall().closeSignals))
       raise(signal.rank, signal.signal, *strand.seen);
     break;
-  case Part::Engine:
-  case Part::Communication: {
-    QueueId queue = getQueue(strand.rank, strand.part == Part::Engine);
-    Command &command = queues[queue][strand.step];
+  case Part::Queue: {
+    Command &command = queues[strand.number][strand.step];
     command.seen = strand.seen;
     const CommandRow &row = mine.getCommands()[command.row];
     if (row.signals.begin == row.signals.end)
       break;
     Seen after = strand.seen;
-    set(after, queue, strand.step + 1);
+    set(after, strand.number, strand.step + 1);
     for (const SignalRow &signal : mine.getSignals(row.signals))
       raise(signal.rank, signal.signal, *after);
     break;
@@ -480,24 +478,21 @@ void CallOrder::finish(Strand &strand) {
     set(seen, stagedComponent(rank), 1);
     for (const SignalRow &signal : mine.getSignals(mine.getCall().open))
       raise(signal.rank, signal.signal, *seen);
-    for (unsigned number = getStrand(rank, Part::Engine);
+    for (unsigned number = getStrand(rank, Part::Host) + 1;
          number < strands.size() && strands[number].rank == rank; ++number)
       if (strands[number].part != Part::End &&
           strands[number].part != Part::Group)
         start(number, seen);
     break;
   }
-  case Part::Engine:
-    if (unsigned length = queues[getQueue(rank, true)].size()) {
-      set(seen, getQueue(rank, true), length);
-      set(seen, throughComponent(rank), 1);
-      raise(rank, layout.engineDone(), *seen);
+  case Part::Queue:
+    set(seen, strand.number, queues[strand.number].size());
+    if (!isStream(strand)) {
+      finishPart(rank, seen);
+      break;
     }
-    break;
-  case Part::Communication:
-    if (unsigned length = queues[getQueue(rank, false)].size())
-      set(seen, getQueue(rank, false), length);
-    finishPart(rank, seen);
+    set(seen, throughComponent(rank), 1);
+    raise(rank, layout.engineDone(), *seen);
     break;
   case Part::Cta:
     if (strand.step > 0) {
@@ -549,7 +544,7 @@ LogicalResult CallOrder::reportStuck() {
           return raiser.strand;
     unsigned number = getStrand(strand.rank, Part::Host);
     if (strand.part == Part::End)
-      while (strands[number].done || strands[number].part == Part::Engine)
+      while (strands[number].done || isStream(strands[number]))
         ++number;
     if (strand.part == Part::Group)
       for (int64_t cta = 0, e = getNumCtas(strand.rank); cta < e; ++cta) {
@@ -587,7 +582,6 @@ LogicalResult CallOrder::reportStuck() {
 std::string CallOrder::describe(const Strand &strand) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  bool engine = strand.part == Part::Engine;
   switch (strand.part) {
   case Part::Host:
     out << "the start of the call of rank " << strand.rank;
@@ -595,12 +589,14 @@ std::string CallOrder::describe(const Strand &strand) {
   case Part::End:
     out << "the end of the call of rank " << strand.rank;
     break;
-  case Part::Engine:
-  case Part::Communication: {
-    out << (engine ? "the copy engine of rank "
-                   : "the communication role of rank ")
-        << strand.rank;
-    auto &queue = queues[getQueue(strand.rank, engine)];
+  case Part::Queue: {
+    if (isStream(strand))
+      out << "the copy engine of rank ";
+    else
+      out << "the " << stringifyRealization(getRealization(strand.number))
+          << " role of rank ";
+    out << strand.rank;
+    auto &queue = queues[strand.number];
     if (static_cast<size_t>(strand.step) >= queue.size())
       break;
     int64_t transfer =

@@ -8,6 +8,7 @@
 #ifndef SYNCOPATE_PASSES_CALLORDER_H
 #define SYNCOPATE_PASSES_CALLORDER_H
 
+#include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
 #include "passes/Tables.h"
 
@@ -25,15 +26,15 @@ namespace syncopate {
 ///
 /// A rank's call is cut into *strands*, each of which does one thing after
 /// another: the host, which stages the input; the stream of the copy engine;
-/// the communication role of all CTAs; the tiles of each CTA; the end of the
+/// each communication role, of all CTAs; the tiles of each CTA; the end of the
 /// call. What a strand has *seen* is a vector: of each queue of commands, and
 /// of the tiles of each CTA, how many are known to be complete; of each rank,
 /// whether its input is in place, and whether its call before has ended. A
 /// strand that waits for a flag has seen whatever the one that raised it had.
 class CallOrder {
 public:
-  /// A queue: the commands that one rank's engine or communication role carries
-  /// out. Its commands start in order, and are complete in order.
+  /// A queue: the commands that one rank carries out by one realization, and so
+  /// by its engine or by one role. They start and are complete in order.
   using QueueId = unsigned;
 
   /// Components of a vector and their values, ascending, zeros left out.
@@ -63,10 +64,12 @@ public:
   Position getPosition(int64_t rank, int64_t row) const {
     return positions[rank][row];
   }
-  QueueId getQueue(int64_t rank, bool engine) const {
-    return 2 * rank + engine;
+  static QueueId getQueue(int64_t rank, chunk::Realization realization) {
+    return rank * kNumRealizations + static_cast<int64_t>(realization);
   }
-  bool isEngine(QueueId queue) const { return queue % 2; }
+  static chunk::Realization getRealization(QueueId queue) {
+    return static_cast<chunk::Realization>(queue % kNumRealizations);
+  }
   /// How many commands a queue has.
   unsigned getLength(QueueId queue) const { return queues[queue].size(); }
 
@@ -87,8 +90,8 @@ public:
     return lookUp(seen, command.queue) > command.index;
   }
   bool isComplete(Position command, Position before) const {
-    return (before.queue == command.queue && isEngine(command.queue) &&
-            command.index < before.index) ||
+    return (before.queue == command.queue && command.index < before.index &&
+            isEngine(getRealization(command.queue))) ||
            isComplete(command, atStart(before));
   }
   /// Whether the tile at a position of a rank's order is known to be done.
@@ -128,11 +131,11 @@ public:
 private:
   /// A group of tiles stands among the strands of its rank, since flags wait
   /// for it, but takes no steps of its own.
-  enum class Part { Host, Engine, Communication, Cta, Group, End };
+  enum class Part { Host, Queue, Cta, Group, End };
   struct Strand {
     int64_t rank;
     Part part;
-    /// Number of the CTA, or of the group.
+    /// The queue, or the number of the CTA or of the group.
     int64_t number;
     /// The next thing to do, and the next of its waits.
     int64_t step = 0, wait = 0;
@@ -159,11 +162,16 @@ private:
     std::optional<int64_t> taken;
   };
 
-  unsigned stagedComponent(int64_t rank) const { return 2 * ranks + rank; }
-  unsigned endedComponent(int64_t rank) const { return 3 * ranks + rank; }
-  unsigned throughComponent(int64_t rank) const { return 4 * ranks + rank; }
+  /// The components of a vector are the queues, and then these.
+  unsigned stagedComponent(int64_t rank) const { return queues.size() + rank; }
+  unsigned endedComponent(int64_t rank) const {
+    return stagedComponent(ranks) + rank;
+  }
+  unsigned throughComponent(int64_t rank) const {
+    return endedComponent(ranks) + rank;
+  }
   unsigned tileComponent(int64_t rank, int64_t cta) const {
-    return 5 * ranks + rank * ctas + cta;
+    return throughComponent(ranks) + rank * ctas + cta;
   }
   static unsigned lookUp(const Seen &seen, unsigned component);
   static void join(Seen &seen, const Vector &other);
@@ -172,6 +180,10 @@ private:
   }
 
   unsigned getStrand(int64_t rank, Part part, int64_t number = 0) const;
+  static bool isStream(const Strand &strand) {
+    return strand.part == Part::Queue &&
+           isEngine(getRealization(strand.number));
+  }
   /// CTAs of a rank that have tiles.
   int64_t getNumCtas(int64_t rank) const {
     return std::min<int64_t>(ctas, tables[rank].getTiles().size());
@@ -216,7 +228,7 @@ private:
   bool valid = false;
 
   std::vector<Strand> strands;
-  std::vector<unsigned> firstStrand;
+  std::vector<unsigned> firstStrand, firstCta;
   std::deque<unsigned> ready;
   std::vector<Flag> flags;
   llvm::DenseMap<std::pair<int64_t, int64_t>, unsigned> flagNumbers;

@@ -261,7 +261,7 @@ private:
 
   /// A stream carries out the commands of one call after those of another.
   bool isSameStream(Position a, Position b) {
-    return a.queue == b.queue && order.isEngine(a.queue);
+    return a.queue == b.queue && isEngine(CallOrder::getRealization(a.queue));
   }
 
   /// When a rank replaces its input, nobody reads that of the call before.
@@ -303,7 +303,7 @@ private:
   /// stream is through.
   LogicalResult checkEnd(int64_t rank) {
     const Seen &seen = order.atEnd(rank);
-    if (order.getLength(order.getQueue(rank, true)) &&
+    if (order.getLength(CallOrder::getQueue(rank, Realization::CopyEngine)) &&
         !order.isThrough(rank, seen))
       return tables[rank].getSchedule().emitOpError()
              << "ends the call of rank " << rank

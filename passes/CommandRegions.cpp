@@ -6,6 +6,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/CommandRegions.h"
+#include "passes/Realizations.h"
+
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace syncopate;
@@ -77,7 +80,11 @@ class Checker {
 public:
   Checker(PlanGraph &graph, const ScheduleTables &tables)
       : graph(graph), tables(tables), rank(tables.getRank()),
-        buffers(graph.getPlan().getBuffers()) {}
+        buffers(graph.getPlan().getBuffers()) {
+    for (TransferOpInterface transfer : graph.getTransfers())
+      if (isDevice(*transfer.getRealization()))
+        roles.insert(static_cast<int64_t>(*transfer.getRealization()));
+  }
 
   LogicalResult check() {
     unsigned next = 0;
@@ -210,11 +217,18 @@ private:
   }
 
   LogicalResult checkStaging(int64_t row, const CommandRow &command) {
-    if (command.realization != static_cast<int64_t>(Realization::LdstColocated))
+    if (!roles.contains(command.realization))
       return report(row) << "stages an input by realization "
                          << command.realization
-                         << ", but expects that of the communication role, "
-                         << static_cast<int64_t>(Realization::LdstColocated);
+                         << ", but expects that of a communication role which "
+                            "carries out a transfer of the plan";
+    // So that the end of the last copy is the end of all.
+    if (stagingRole.value_or(command.realization) != command.realization)
+      return report(row) << "stages an input by realization "
+                         << command.realization
+                         << ", but another part of it is staged by "
+                         << *stagingRole;
+    stagingRole = command.realization;
     if (command.reduction != kNoReduction)
       return report(row) << "stages an input, so it has to copy, but has "
                             "reduction "
@@ -267,6 +281,10 @@ private:
   bool started = false;
   SmallVector<Box> missing;
   int64_t left = 0;
+  /// Realizations of roles that the kernel has, and that of the one which
+  /// stages.
+  llvm::SmallSet<int64_t, 4> roles;
+  std::optional<int64_t> stagingRole;
   /// By buffer, what is staged.
   std::map<int64_t, SmallVector<Box>> staged;
 };

@@ -19,7 +19,7 @@
 
 // RUN: sed "/rank 0/s/\[1, 0, 0\], \[1, 8, 0\]/[1, 0, 0], [1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: the end of the call of rank 0 raises the flag at rank 1 of transfer 0, which is raised already
-// TWICE: note: the communication role of rank 0 at transfer 0 raises it too
+// TWICE: note: the ldst_colocated role of rank 0 at transfer 0 raises it too
 
 // RUN: sed "/rank 0/s/\[1, 1\], \[9, 0\]/[1, 2], [9, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COUNT
 // COUNT: CTA 0 of rank 0 at tile [1, 0, 0] waits for the flag at rank 0 of transfer 1 to count to 2, but in a call it counts to 1
@@ -29,8 +29,8 @@
 
 // RUN: sed "/rank 0/s/\[9, 0\]/[9, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=CIRCLE
 // CIRCLE: error: {{.*}} waits for itself, in a circle
-// CIRCLE-DAG: note: the communication role of rank 0 at transfer 0 waits for the flag at rank 0 that rank 1 has ended its call, which is to be raised by the end of the call of rank 1
-// CIRCLE-DAG: note: CTA 0 of rank 1 at tile [0, 0, 0] waits for the flag at rank 1 of transfer 0, which is to be raised by the communication role of rank 0 at transfer 0
+// CIRCLE-DAG: note: the ldst_colocated role of rank 0 at transfer 0 waits for the flag at rank 0 that rank 1 has ended its call, which is to be raised by the end of the call of rank 1
+// CIRCLE-DAG: note: CTA 0 of rank 1 at tile [0, 0, 0] waits for the flag at rank 1 of transfer 0, which is to be raised by the ldst_colocated role of rank 0 at transfer 0
 // CIRCLE-DAG: note: the end of the call of rank 1 waits for CTA 0 of rank 1 at tile [0, 0, 0]
 
 // RUN: sed "/rank 0/s/\[0, 0, 0, 0, 1, 0, 0, 1, 32/[0, 0, 0, 0, 1, 0, 16, 1, 32/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SHIFTED

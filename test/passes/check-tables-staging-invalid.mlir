@@ -33,7 +33,7 @@
 // PLACE: command 0 of rank 0 stages an input, so it has to copy a place of its rank onto itself
 
 // RUN: sed "/rank 0/s/0, 1, 0, 1, 4, 0\]/0, 1, 0, 1, 1, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOW
-// HOW: command 0 of rank 0 stages an input by realization 1, but expects that of the communication role, 4
+// HOW: command 0 of rank 0 stages an input by realization 1, but expects that of a communication role which carries out a transfer of the plan
 
 !b = !chunk.buffer<4x4xf32>
 chunk.plan @p mesh [2] {

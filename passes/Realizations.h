@@ -1,0 +1,58 @@
+//===- Realizations.h - what a realization is -------------------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_PASSES_REALIZATIONS_H
+#define SYNCOPATE_PASSES_REALIZATIONS_H
+
+#include "dialect/Chunk.h"
+
+namespace syncopate {
+
+/// The stream of a copy engine carries the transfer out, told by the host.
+constexpr bool isEngine(chunk::Realization realization) {
+  return realization == chunk::Realization::CopyEngine;
+}
+
+/// A role of the fused kernel does, on CTAs of its own.
+constexpr bool isDedicated(chunk::Realization realization) {
+  return realization == chunk::Realization::TmaDedicated ||
+         realization == chunk::Realization::LdstDedicated;
+}
+
+/// A role of the fused kernel does, beside the computing warps of each CTA.
+constexpr bool isColocated(chunk::Realization realization) {
+  return realization == chunk::Realization::TmaColocated ||
+         realization == chunk::Realization::LdstColocated;
+}
+
+constexpr bool isDevice(chunk::Realization realization) {
+  return isDedicated(realization) || isColocated(realization);
+}
+
+/// Loads and stores can do arithmetic in between.
+constexpr bool canReduce(chunk::Realization realization) {
+  return realization == chunk::Realization::LdstDedicated ||
+         realization == chunk::Realization::LdstColocated;
+}
+
+/// Whether the compiler knows how to make a program of it.
+constexpr bool isLowered(chunk::Realization realization) {
+  return isEngine(realization) ||
+         realization == chunk::Realization::LdstColocated;
+}
+
+/// The device function that carries out the commands of a role.
+inline std::string getCommandsFunction(chunk::Realization realization) {
+  return ("run_commands_" + chunk::stringifyRealization(realization)).str();
+}
+
+/// The number of realizations, those included that are not lowered.
+constexpr int64_t kNumRealizations = chunk::getMaxEnumValForRealization() + 1;
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_PASSES_REALIZATIONS_H
