@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim_table import ENGINE, LDST, PULL, PUSH, RING_PULL, Case
+TMA_COLOCATED=TMA_DEDICATED=None
 
 
 def any_(_: Case) -> bool:
@@ -64,3 +65,13 @@ def wgmma(case: Case) -> bool:
 
 def ampere(case: Case) -> bool:
     return case.target == "sm_80"
+
+
+def tma_copies(case: Case) -> bool:
+    """A role of the kernel copies by TMA."""
+    return case.realization in (TMA_COLOCATED, TMA_DEDICATED)
+
+
+def tma_fills_ring(case: Case) -> bool:
+    """Some CTA copies more blocks of a command than a ring has slots."""
+    return tma_copies(case) and case.shape[0] * case.shape[2] > 1 << 16

@@ -20,13 +20,17 @@ from syncopate.device.copy import COPY_WARPS
 from syncopate.dtypes import DTYPES
 from syncopate.runtime.commands import UNITS
 
-__all__ = ["COMMUNICATION_REGISTERS", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "library"]
 
 COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located role that copies: what is left beside eight computing warps with 232 each."""
 
 REDUCTION_REGISTERS: Final = 64
 """The same for a role that reduces; computing warps then have 224."""
+
+
+TMA_ADDED: Final = ("f32", "bf16", "f16", "i32")
+"""Element types, as MLIR spells them, that TMA can add."""
 
 
 def library(
@@ -87,6 +91,19 @@ def _library(
     return modules
 
 
+def _rings(target: GPUTarget) -> dict[str, tuple[int, int, int]]:
+    """Slots of the ring of each role on TMA, rows of 1024 bytes of a slot, and warps of the role, 0 for all.
+
+    Beside a GEMM with tiles of 128 by 256 and three stages 19 KB of shared memory are left. CTAs of their own are few,
+    so each needs much in flight, and large blocks, since a block costs some barriers.
+    """
+    dedicated = (4, 16) if int(target.arch) == 120 else (4, 32)
+    return {
+        "run_commands_tma_colocated": (2, 8, COPY_WARPS.value),
+        "run_commands_tma_dedicated": (*dedicated, 0),
+    }
+
+
 def _specs(
     target: GPUTarget, num_warps: int, unit: int, remote_loads: bool, reduced: str | None
 ) -> dict[str, KernelSpec]:
@@ -107,6 +124,21 @@ def _specs(
     # Four loads of 16 bytes per thread are what 40 registers hold.
     in_flight = 4 if unit == 16 else 8
     units_per_block = 32 * copy_warps * (in_flight if remote_loads else 1)
+    tma_roles = {}
+    if int(target.arch) >= 90:
+        added = tl.dtype(DTYPES[reduced].triton) if reduced in TMA_ADDED else None
+        for name, ring in _rings(target).items():
+            slots, rows, warps = ring
+            tma_roles[name] = spec(
+                entry.run_commands_tma,
+                "input",
+                warps=warps or num_warps,
+                SLOTS=slots,
+                ROWS=rows,
+                # What comes from far takes long to load; what goes there, to store.
+                LAG=slots // 4 if remote_loads else slots // 2,
+                REDUCED=added,
+            )
     return {
         "read_tile": spec(entry.read_tile_entry, "t"),
         "wait_signals": spec(
@@ -124,6 +156,7 @@ def _specs(
             UNITS_PER_BLOCK=units_per_block,
             REDUCED=None if reduced is None else tl.dtype(DTYPES[reduced].triton),
         ),
+        **tma_roles,
         "roles_plain": spec(entry.roles_plain, "input"),
         "roles_colocated": spec(
             entry.roles_colocated,

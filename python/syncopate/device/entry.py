@@ -14,6 +14,7 @@ import triton.language as tl
 from syncopate.device.abi import WHERE_TILE
 from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
+from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles_colocated, roles_plain
 from syncopate.device.signals import wait_signals
 from syncopate.device.tile import finish_tile, input_rows, read_tile
@@ -28,6 +29,7 @@ __all__ = [
     "roles_colocated",
     "roles_plain",
     "run_commands_ldst",
+    "run_commands_tma",
     "wait_signals_entry",
 ]
 
