@@ -24,9 +24,7 @@ COMMANDS, MOVE = "run_commands_tma", "_move_region"
 
 def _read_only_wait(fused: Fused) -> None:
     """The wait at the end of a region is for the reads of its stores only."""
-    for op in fused.find(
-        r"tt\.elementwise_inline_asm", COMMANDS, innermost="wait_for_tma_stores"
-    ):
+    for op in fused.find(r"tt\.elementwise_inline_asm", COMMANDS, innermost="wait_for_tma_stores"):
         text = op.attributes["asm_string"].value.replace("wait_group", "wait_group.read")
         op.attributes["asm_string"] = ir.StringAttr.get(text)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sim_table import ENGINE, LDST, PULL, PUSH, RING_PULL, Case
-TMA_COLOCATED=TMA_DEDICATED=None
+
+TMA_COLOCATED = TMA_DEDICATED = None
 
 
 def any_(_: Case) -> bool:

@@ -252,7 +252,8 @@ def run_commands_tma(
         wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
         wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True)
         if aborted(ctx) == 0:
-            if REDUCED is None:
+            # Two branches, since what comes first decides what is compiled.
+            if REDUCED is None:  # noqa: SIM114
                 moved = _move_command(
                     command, input, cta, num_ctas, ring, full, moved, LAG, gl.int32, False
                 )

@@ -40,7 +40,8 @@ class TensorMap:
         if self._current is None:
             if self._bounds is None:
                 role.machine.report(
-                    Kind.OUT_OF_BOUNDS, f"{role.threads.name} uses {self.name}, which is not written"
+                    Kind.OUT_OF_BOUNDS,
+                    f"{role.threads.name} uses {self.name}, which is not written",
                 )
                 raise Stop
             address, shape, strides = self._bounds
@@ -90,6 +91,7 @@ class MapRole(SharedRole):
         """The descriptor that bulk operations take."""
         if not place.fenced:
             self.machine.report(
-                Kind.RACE, f"{self.threads.name} uses {place.name} without a fence behind its change"
+                Kind.RACE,
+                f"{self.threads.name} uses {place.name} without a fence behind its change",
             )
         return place.describe(self, kind)

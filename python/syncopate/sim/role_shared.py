@@ -57,9 +57,7 @@ class SharedRole(AtomicRole):
         for buffer in (desc.buffer, *desc.buffer.aliases.values()):
             buffer.freed = True
 
-    def reinterpret_shared(
-        self, desc: MemDesc, shape: tuple[int, ...], kind: Element
-    ) -> MemDesc:
+    def reinterpret_shared(self, desc: MemDesc, shape: tuple[int, ...], kind: Element) -> MemDesc:
         """A whole buffer as elements of another type, in as many slots."""
         buffer = desc.buffer
         if (shape, kind) == (buffer.shape, buffer.kind):
