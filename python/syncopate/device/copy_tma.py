@@ -2,17 +2,17 @@
 
 """The communication role on bulk TMA, through a ring of slots in shared memory: it copies, and it adds.
 
-Commands are carried out as by `syncopate.device.copy`: in order, the CTAs sharing the blocks of each, and the last CTA to
-finish one raises its signals. What differs is who moves the bytes: one thread issues bulk loads into the ring and bulk
-stores from it, and no data passes through registers.
+Commands are carried out as by `syncopate.device.copy`: in order, the CTAs sharing the blocks of each, and the last CTA
+to finish one raises its signals. What differs is who moves the bytes: one thread issues bulk loads into the ring and
+bulk stores from it, and no data passes through registers.
 
-Tensor maps. A CTA describes both regions of a command just before it moves its first block of them, by the bounds of the
-command itself, so TMA clips what a block would read or write beyond. A region of consecutive bytes is walked as rows of
-`ROW` elements, and what is left behind the last whole row is a region of its own. The next maps take the place of the
-last ones, so a region ends when all that was issued for it is complete.
+Tensor maps. A CTA describes both regions of a command just before it moves its first block of them, by the bounds of
+the command itself, so TMA clips what a block would read or write beyond. A region of consecutive bytes is walked as
+rows of `ROW` elements, and what is left behind the last whole row is a region of its own. The next maps take the place
+of the last ones, so a region ends when all that was issued for it is complete.
 
-Ring. Block b of all that a CTA moves in a call uses slot b % SLOTS, and its load completes phase b // SLOTS of the slot's
-mbarrier. A load takes the place of the block that was stored LAG stores ago, when that has been read.
+Ring. Block b of all that a CTA moves in a call uses slot b % SLOTS, and its load completes phase b // SLOTS of the
+slot's mbarrier. A load takes the place of the block that was stored LAG stores ago, when that has been read.
 
 Order. A wait for flags ends with a proxy fence, since TMA reads, and overwrites, what ordinary instructions accessed.
 Stores are followed by a full wait of the thread that has issued them, a barrier of the role, and the counter, which is
