@@ -95,9 +95,10 @@ def _rings(target: GPUTarget) -> dict[str, tuple[int, int, int]]:
     """Slots of the ring of each role on TMA, rows of 1024 bytes of a slot, and warps of the role, 0 for all.
 
     Beside a GEMM with tiles of 128 by 256 and three stages 19 KB of shared memory are left. CTAs of their own are few,
-    so each needs much in flight, and large blocks, since a block costs some barriers.
+    so each needs much in flight, and large blocks, since a block costs some barriers; their ring lies where other CTAs
+    have the memory of the computation.
     """
-    dedicated = (4, 16) if int(target.arch) == 120 else (4, 32)
+    dedicated = (5, 16) if int(target.arch) == 120 else (6, 32)
     return {
         "run_commands_tma_colocated": (2, 8, COPY_WARPS.value),
         "run_commands_tma_dedicated": (*dedicated, 0),
