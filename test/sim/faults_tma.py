@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edits_protocol import BARRIER
 from fused_edits import (
     Fused,
     change,
@@ -77,6 +78,13 @@ TMA_FAULTS: tuple[Fault, ...] = (
         "A command is counted when its TMA stores have read shared memory.",
         {Kind.RACE, Kind.UNWRITTEN},
         _read_only_wait,
+        tma_copies,
+    ),
+    fault(
+        "no barrier behind TMA copies",
+        "A command is counted by a thread that does not know that its TMA stores are complete.",
+        {Kind.RACE},
+        drop(BARRIER, innermost=COMMANDS),
         tma_copies,
     ),
     fault(

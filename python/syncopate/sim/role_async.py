@@ -95,8 +95,8 @@ class AsyncRole(MapRole):
         threads, last = self.threads, older[-1].number
         self.lead[threads.bulk_read] = self.rest[threads.bulk_read] = last
         if not read_only:
-            # Only the thread that issued them knows; a barrier tells the others.
-            self.lead[threads.bulk] = last
+            # Only the thread that issued them knows, and which one that is is Triton's choice; a barrier tells all.
+            self.written = last
             del self._bulk_stores[: len(older)]
 
     def finish(self) -> None:
