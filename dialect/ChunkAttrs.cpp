@@ -29,7 +29,8 @@ void ChunkDialect::registerAttrs() {
 
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, int64_t splits, Realization,
-                                   TileOrder, int64_t group, int64_t pause) {
+                                   TileOrder, int64_t group, int64_t pause,
+                                   int64_t commCtas) {
   if (splits <= 0 || splits > kMaxSplits) // strategy_c1
     return emitError() << "expects splits to be in [1, " << kMaxSplits
                        << "], but got " << splits;
@@ -38,6 +39,9 @@ LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (pause < 0 || pause > kMaxPause) // strategy_c2
     return emitError() << "expects pause to be in [0, " << kMaxPause
                        << "], but got " << pause;
+  if (commCtas < 1 || commCtas > kMaxCommCtas) // strategy_c3
+    return emitError() << "expects comm_ctas to be in [1, " << kMaxCommCtas
+                       << "], but got " << commCtas;
   return success();
 }
 

@@ -30,6 +30,9 @@ def Chunk_Realization : Chunk_I32Enum<"Realization",
 def Chunk_RealizationAttr
     : EnumAttr<Chunk_Dialect, Chunk_Realization, "realization">;
 
+def Chunk_RealizationArrayAttr
+    : TypedArrayAttrBase<Chunk_RealizationAttr, "realizations">;
+
 def Chunk_Algorithm : Chunk_I32Enum<"Algorithm",
     "how a collective is decomposed into transfers", [
       I32EnumAttrCase<"DirectPush", 0, "direct_push">,
@@ -78,16 +81,18 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     What the passes of `syncopate-plan-pipeline` use where a transfer does not
     say otherwise: the algorithm of collectives, the number of pieces a
     transfer is split into, the realization, the tile order, the number of row
-    tiles that stay together in it, and how long a communication role rests
-    after each block that it stores to another rank, in nanoseconds.
+    tiles that stay together in it, how long a co-located role rests after each
+    block that it stores to another rank, in nanoseconds, and the number of CTAs
+    that dedicated realizations have, if there are any.
 
     A field that is left out has its default: `algorithm = direct_push`,
     `splits = 1`, `realization = ldst_colocated`, `order = arrival`,
-    `group = 8`, `pause = 500`. A plan without a strategy has all of them.
+    `group = 8`, `pause = 500`, `comm_ctas = 8`. A plan without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [1, 4096], and `group` is positive.
     * (strategy_c2) `pause` is in [0, 1000000].
+    * (strategy_c3) `comm_ctas` is in [1, 65536].
 
     Example: `#chunk.strategy<splits = 4, realization = copy_engine>`.
   }];
@@ -97,7 +102,8 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_EnumField<Chunk_Realization, "LdstColocated">:$realization,
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
       Chunk_Field<"int64_t", "8">:$group,
-      Chunk_Field<"int64_t", "500">:$pause);
+      Chunk_Field<"int64_t", "500">:$pause,
+      Chunk_Field<"int64_t", "8">:$comm_ctas);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -105,6 +111,8 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     static constexpr int64_t kMaxSplits = 4096;
     /// Longest rest between blocks that the strategy accepts, in nanoseconds.
     static constexpr int64_t kMaxPause = 1000000;
+    /// Most CTAs that dedicated realizations may have.
+    static constexpr int64_t kMaxCommCtas = 65536;
     /// The strategy whose fields are all left out.
     static StrategyAttr getDefault(::mlir::MLIRContext *context);
   }];

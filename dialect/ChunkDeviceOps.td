@@ -91,18 +91,43 @@ def Chunk_RunCommandsOp : Chunk_Op<"run_commands"> {
 def Chunk_RolesOp : Chunk_Op<"roles", [NoRegionArguments, NoTerminator]> {
   let summary = "one call of a fused kernel: open, run the roles, close";
   let description = [{
-    `compute` runs on the kernel's own warps. `communicate`, if it is not
-    empty, runs beside it on further warps of the same CTA. Before either, the
-    call is opened: CTA 0 raises the signals that say this rank's input is in
-    place. After both have ended in every CTA, the last CTA closes it: it
-    raises the signals that say this rank has finished the call, and advances
-    the epoch.
+    `compute` runs on the kernel's own warps of the computing CTAs. Each
+    `communicate` is the role of a realization: that of a co-located one runs
+    beside the computation, on further warps of the same CTA; that of a
+    dedicated one on CTAs in front of those that compute, which do nothing else.
+    Before all of them the call is opened: CTA 0 raises the signals that say
+    this rank's input is in place. After they have ended in every CTA, the last
+    CTA closes it: it raises the signals that say this rank has finished the
+    call, and advances the epoch.
+
+    Constraints:
+    * (roles_c1) there are as many realizations as roles that communicate, each
+      another one.
+
+    Example:
+
+    ```mlir
+    chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i64> compute {
+    } communicate ldst_dedicated {
+      chunk.run_commands %context, %input realize ldst_dedicated
+        : !tt.ptr<i64>, !tt.ptr<i64>
+    }
+    ```
   }];
-  let arguments = (ins AnyType:$context, AnyType:$input);
-  let regions = (region AnyRegion:$compute, AnyRegion:$communicate);
+  let arguments = (ins AnyType:$context, AnyType:$input,
+                       Chunk_RealizationArrayAttr:$realizations);
+  let regions = (region AnyRegion:$compute,
+                        VariadicRegion<AnyRegion>:$communicate);
   let assemblyFormat = [{
     $context `,` $input attr-dict `:` type($context) `,` type($input)
-    `compute` $compute `communicate` $communicate
+    `compute` $compute custom<CommunicationRoles>($realizations, $communicate)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The realization of a role.
+    Realization getRealization(unsigned role) {
+      return ::llvm::cast<RealizationAttr>(getRealizations()[role]).getValue();
+    }
   }];
 }
 

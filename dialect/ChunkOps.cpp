@@ -24,6 +24,39 @@ syncopate::chunk::getBlock(BufferType type, int64_t axis, int64_t members,
   return {offsets, sizes};
 }
 
+/// Parses `communicate ldst_dedicated {...} communicate ldst_colocated {...}`.
+static ParseResult
+parseCommunicationRoles(OpAsmParser &parser, ArrayAttr &realizations,
+                        SmallVectorImpl<std::unique_ptr<Region>> &roles) {
+  SmallVector<Attribute> names;
+  while (succeeded(parser.parseOptionalKeyword("communicate"))) {
+    StringRef name;
+    SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name))
+      return failure();
+    std::optional<Realization> realization = symbolizeRealization(name);
+    if (!realization)
+      return parser.emitError(loc)
+             << "expects a known realization, but got '" << name << "'";
+    names.push_back(RealizationAttr::get(parser.getContext(), *realization));
+    if (parser.parseRegion(*roles.emplace_back(std::make_unique<Region>())))
+      return failure();
+  }
+  realizations = parser.getBuilder().getArrayAttr(names);
+  return success();
+}
+
+static void printCommunicationRoles(OpAsmPrinter &printer, RolesOp,
+                                    ArrayAttr realizations,
+                                    MutableArrayRef<Region> roles) {
+  for (auto [name, role] : llvm::zip(realizations, roles)) {
+    printer << " communicate "
+            << stringifyRealization(cast<RealizationAttr>(name).getValue())
+            << ' ';
+    printer.printRegion(role);
+  }
+}
+
 #include "dialect/ChunkInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
@@ -75,7 +108,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   FlatSymbolRefAttr kernel;
   DenseI64ArrayAttr tiles;
-  IntegerAttr ctas;
+  IntegerAttr ctas, commCtas;
   SmallVector<OpAsmParser::UnresolvedOperand> buffers, dependencies;
   SmallVector<Attribute> names;
   SmallVector<Type> types;
@@ -97,8 +130,13 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("tiles", tiles);
   if (parser.parseKeyword("ctas") ||
       parser.parseAttribute(ctas, builder.getI64Type(), "ctas",
-                            result.attributes) ||
-      parser.parseKeyword("args") ||
+                            result.attributes))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("comm_ctas")) &&
+      parser.parseAttribute(commCtas, builder.getI64Type(), "comm_ctas",
+                            result.attributes))
+    return failure();
+  if (parser.parseKeyword("args") ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArg))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("after")) &&
@@ -130,7 +168,10 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer.printAttributeWithoutType(getKernelAttr());
   printer << " tiles [";
   llvm::interleaveComma(getTiles(), printer);
-  printer << "] ctas " << getCtas() << " args(";
+  printer << "] ctas " << getCtas();
+  if (getCommCtas() > 0)
+    printer << " comm_ctas " << getCommCtas();
+  printer << " args(";
   llvm::interleaveComma(llvm::zip(getBuffers(), getArgNames()), printer,
                         [&](auto pair) {
                           printer << std::get<0>(pair) << " as ";
@@ -147,8 +188,8 @@ void KernelOp::print(OpAsmPrinter &printer) {
     llvm::interleaveComma(getBuffers().getTypes(), printer);
   }
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(),
-      {"kernel", "tiles", "ctas", "arg_names", "operandSegmentSizes"});
+      (*this)->getAttrs(), {"kernel", "tiles", "ctas", "comm_ctas", "arg_names",
+                            "operandSegmentSizes"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

@@ -350,8 +350,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
   let summary = "the binding of a local kernel to the buffers of the plan";
   let description = [{
     Every rank runs the kernel called `kernel` with `ctas` persistent CTAs.
-    It computes the tiles of the grid `tiles`. `args` says which of its
-    arguments is which buffer; a tile waits for those of the transfers in
+    It computes the tiles of the grid `tiles`. In front of them, a launch has
+    `comm_ctas` more, set by `chunk-assign-realization`, which carry out the
+    transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
     `localized`, set by `chunk-localize-inputs`, says that tiles read the rank's
@@ -364,7 +365,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     Constraints:
     * (kernel_c1) `tiles` has one to three entries, all positive, of fewer
       than 2^22 tiles in all.
-    * (kernel_c2) `ctas` is in [1, 2^31).
+    * (kernel_c2) `ctas` is in [1, 2^31), and so is its sum with `comm_ctas`,
+      which is not negative.
     * (kernel_c3) argument names are unique and as many as the buffers.
     * (kernel_c4) the body holds footprints only.
 
@@ -379,6 +381,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
   let arguments = (ins FlatSymbolRefAttr:$kernel,
                        DenseI64ArrayAttr:$tiles,
                        I64Attr:$ctas,
+                       DefaultValuedAttr<I64Attr, "0">:$comm_ctas,
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
                        Variadic<Chunk_TokenType>:$dependencies,

@@ -286,6 +286,22 @@ LogicalResult JoinOp::verify() {
   return success();
 }
 
+LogicalResult RolesOp::verify() {
+  if (getRealizations().size() != getCommunicate().size()) // roles_c1
+    return emitOpError() << "expects as many realizations as roles that "
+                            "communicate, but got "
+                         << getRealizations().size() << " and "
+                         << getCommunicate().size();
+  llvm::SmallDenseSet<Attribute> seen;
+  for (Attribute realization : getRealizations())
+    if (!seen.insert(realization).second)
+      return emitOpError()
+             << "expects one role for each realization, but got two for "
+             << stringifyRealization(
+                    cast<RealizationAttr>(realization).getValue());
+  return success();
+}
+
 LogicalResult KernelOp::verify() {
   if (getTiles().empty() || getTiles().size() > 3) // kernel_c1
     return emitOpError() << "expects a grid of 1 to 3 dimensions, but got "
@@ -303,6 +319,11 @@ LogicalResult KernelOp::verify() {
   auto ctas = static_cast<int64_t>(getCtas());
   if (ctas < 1 || ctas > std::numeric_limits<int32_t>::max()) // kernel_c2
     return emitOpError() << "expects ctas to be in [1, 2^31), but got " << ctas;
+  auto commCtas = static_cast<int64_t>(getCommCtas());
+  if (commCtas < 0 || commCtas > std::numeric_limits<int32_t>::max() - ctas)
+    return emitOpError() << "expects comm_ctas to be in [0, 2^31 - ctas), but "
+                            "got "
+                         << commCtas;
   if (getArgNames().size() != getBuffers().size()) // kernel_c3
     return emitOpError() << "expects as many argument names as buffers, but "
                             "got "

@@ -243,8 +243,9 @@ private:
                       ArrayRef<int64_t> sizes, Realization realization,
                       const Protocols &rows) {
     // Stores to another rank hold up whatever else the SM asks the memory for;
-    // remote loads do not.
-    bool stores = src.first == rank && dst.first != rank;
+    // remote loads do not, and beside a dedicated CTA nothing computes.
+    bool rests =
+        src.first == rank && dst.first != rank && isColocated(realization);
     int64_t reduction = kNoReduction;
     if (id != kStaging)
       if (auto kind = graph.getTransfer(id).getReduction())
@@ -264,8 +265,7 @@ private:
               plan.count, plan.rowBytes, from.stride, to.stride, rows.waitBegin,
               isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
               isLast ? rows.signalEnd : rows.signalBegin,
-              static_cast<int64_t>(realization), reduction,
-              stores && isDevice(realization) ? pause : 0});
+              static_cast<int64_t>(realization), reduction, rests ? pause : 0});
     }
   }
 

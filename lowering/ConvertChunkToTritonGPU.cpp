@@ -13,6 +13,7 @@
 
 #include "lowering/Passes.h"
 #include "lowering/TritonModule.h"
+#include "passes/Realizations.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -111,25 +112,19 @@ struct ConvertChunkToTritonGPU
   }
 
 private:
-  static StringRef getFunctionName(Operation *op) {
-    return TypeSwitch<Operation *, StringRef>(op)
+  static std::string getFunctionName(Operation *op) {
+    return TypeSwitch<Operation *, std::string>(op)
         .Case([](ReadTileOp) { return "read_tile"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](FinishTileOp) { return "finish_tile"; })
-        .Case([](RunCommandsOp) { return "run_commands_ldst"; })
-        .Case([](RolesOp roles) {
-          return roles.getCommunicate().empty() ? "roles_plain"
-                                                : "roles_colocated";
+        .Case([](RolesOp) { return "roles"; })
+        .Case([](RunCommandsOp run) {
+          return getCommandsFunction(run.getRealization());
         });
   }
 
   static LogicalResult convert(Operation *op, DeviceLibrary &library) {
-    if (auto run = dyn_cast<RunCommandsOp>(op))
-      if (run.getRealization() != Realization::LdstColocated)
-        return run.emitOpError()
-               << "expects realization ldst_colocated, but got "
-               << stringifyRealization(run.getRealization());
     OpBuilder builder(op);
     auto cloned =
         library.clone(builder, op, getFunctionName(op), op->getOperands());
@@ -157,10 +152,12 @@ private:
       return failure();
     if (failed(moveInto(roles, *cloned, kComputeMarker, roles.getCompute())))
       return failure();
-    if (!roles.getCommunicate().empty() &&
-        failed(moveInto(roles, *cloned, kCommunicateMarker,
-                        roles.getCommunicate())))
-      return failure();
+    for (auto [index, role] : llvm::enumerate(roles.getCommunicate())) {
+      StringRef name = stringifyRealization(roles.getRealization(index));
+      if (failed(moveInto(roles, *cloned, (kCommunicateMarker + name).str(),
+                          role)))
+        return failure();
+    }
     roles.erase();
     return success();
   }

@@ -60,7 +60,7 @@ def BuildTablesPass
   }];
   let options = [
     Option<"pause", "pause", "int64_t", "-1",
-           "nanoseconds that a communication role rests after each block that "
+           "nanoseconds that a co-located role rests after each block that "
            "it stores to another rank (default: the strategy's)">
   ];
 }
@@ -90,15 +90,18 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
     `chunk.wait`, follows the stores of chunks that the plan says tiles compute
-    by a `chunk.finish_tile`, and puts the body of the kernel into a `chunk.roles`, whose
-    second role runs the commands of co-located realizations if the plan has
-    any. The result does not depend on the schedule, only on the roles that it
-    needs.
+    by a `chunk.finish_tile`, and puts the body of the kernel into a `chunk.roles`
+    beside a role for each device realization that transfers of the plan have.
+    Where CTAs in front are dedicated to some, the kernel's own code sees the
+    others only: both its program's number and the number of programs are less
+    by `comm_ctas`. The result does not depend on the schedule, only on that and
+    on the roles.
 
     Errors: a kernel without a marker; stores of which it cannot be told what
     tile they belong to, or which is its last. Examples:
     test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir.
   }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def ConvertChunkToTritonGPUPass

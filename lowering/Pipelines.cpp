@@ -34,6 +34,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "pause",
       llvm::cl::desc("nanoseconds between blocks stored to another rank"),
       llvm::cl::init(-1)};
+  Option<int64_t> commCtas{
+      *this, "comm-ctas",
+      llvm::cl::desc("CTAs that dedicated realizations have"),
+      llvm::cl::init(0)};
 };
 
 void buildPlanPipeline(OpPassManager &manager,
@@ -43,7 +47,8 @@ void buildPlanPipeline(OpPassManager &manager,
   transfers.addPass(createSplitTransfersPass({options.splits}));
   transfers.addPass(createCheckPlanPass());
   transfers.addPass(createCheckClaimsPass());
-  transfers.addPass(createAssignRealizationPass({options.realization}));
+  transfers.addPass(
+      createAssignRealizationPass({options.realization, options.commCtas}));
   manager.addPass(createInferTileFootprintsPass());
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());

@@ -9,7 +9,9 @@
 #include "lowering/TileLoop.h"
 #include "lowering/TileStores.h"
 #include "lowering/TritonModule.h"
+#include "passes/Realizations.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -56,6 +58,7 @@ private:
         return failure();
     if (failed(markFinishedTiles(kernel, function, context)))
       return failure();
+    hideCommCtas(kernel, function);
     wrapBody(kernel, body.front(), context, input);
     return success();
   }
@@ -79,24 +82,50 @@ private:
     return success();
   }
 
+  /// Lets the kernel's own code see the CTAs that compute only.
+  static void hideCommCtas(KernelOp kernel, Operation *function) {
+    if (kernel.getCommCtas() == 0)
+      return;
+    auto isAlongX = [](Operation *op) {
+      auto axis = dyn_cast_or_null<IntegerAttr>(getTritonAttribute(op, "axis"));
+      return axis && axis.getValue().isZero();
+    };
+    function->walk([&](Operation *op) {
+      StringRef name = op->getName().getStringRef();
+      if ((name != kProgramId && name != kNumPrograms) || !isAlongX(op))
+        return;
+      OpBuilder builder(op->getContext());
+      builder.setInsertionPointAfter(op);
+      Value all = op->getResult(0);
+      Value hidden = arith::ConstantIntOp::create(
+          builder, op->getLoc(), all.getType(), kernel.getCommCtas());
+      Value seen = arith::SubIOp::create(builder, op->getLoc(), all, hidden);
+      all.replaceAllUsesExcept(seen, seen.getDefiningOp());
+    });
+  }
+
   /// Moves all but the return into the compute role.
   static void wrapBody(KernelOp kernel, Block &block, Value context,
                        Value input) {
     OpBuilder builder(&block.back());
-    auto roles = RolesOp::create(builder, kernel.getLoc(), context, input);
+    MLIRContext *ctx = kernel.getContext();
+    std::set<Realization> needed =
+        getRoles(cast<PlanOp>(kernel->getParentOp()));
+    auto realizations =
+        llvm::map_to_vector(needed, [&](Realization realization) -> Attribute {
+          return RealizationAttr::get(ctx, realization);
+        });
+    auto roles =
+        RolesOp::create(builder, kernel.getLoc(), context, input,
+                        builder.getArrayAttr(realizations), needed.size());
     Block *compute = builder.createBlock(&roles.getCompute());
     compute->getOperations().splice(compute->end(), block.getOperations(),
                                     block.begin(), roles->getIterator());
-    bool colocated = llvm::any_of(
-        kernel->getParentOp()->getRegion(0).getOps<TransferOpInterface>(),
-        [](TransferOpInterface transfer) {
-          return transfer.getRealization() == Realization::LdstColocated;
-        });
-    if (!colocated)
-      return;
-    builder.createBlock(&roles.getCommunicate());
-    RunCommandsOp::create(builder, kernel.getLoc(), context, input,
-                          Realization::LdstColocated);
+    for (auto [realization, role] : llvm::zip(needed, roles.getCommunicate())) {
+      builder.createBlock(&role);
+      RunCommandsOp::create(builder, kernel.getLoc(), context, input,
+                            realization);
+    }
   }
 };
 

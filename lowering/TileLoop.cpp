@@ -135,7 +135,7 @@ LogicalResult verifyPosition(KernelOp kernel, Operation *marker) {
                   : scf::ForOp();
   if (!loop) {
     if (marker->getParentOfType<LoopLikeOpInterface>() ||
-        !isProgramQuery(position, "tt.get_program_id"))
+        !isProgramQuery(position, kProgramId))
       return explain("expects the tile marker to take the variable of the loop "
                      "over tiles for its position, or, in a kernel without "
                      "such a loop, the program's number",
@@ -155,11 +155,11 @@ LogicalResult verifyPosition(KernelOp kernel, Operation *marker) {
   std::string walk = "expects the loop over tiles to start at the program's "
                      "number and to step by " +
                      std::to_string(ctas) + ", the CTAs of the kernel, but ";
-  if (!isProgramQuery(loop.getLowerBound(), "tt.get_program_id"))
+  if (!isProgramQuery(loop.getLowerBound(), kProgramId))
     return explain(walk + "it starts elsewhere", loop.getLoc());
   ConstantFolder folder;
   std::optional<int64_t> step = folder.fold(loop.getStep());
-  if (!step && !isProgramQuery(loop.getStep(), "tt.get_num_programs"))
+  if (!step && !isProgramQuery(loop.getStep(), kNumPrograms))
     return explain(walk + "its step is no constant", loop.getLoc());
   if (step && *step != ctas)
     return explain(walk + "it steps by " + Twine(*step), loop.getLoc());

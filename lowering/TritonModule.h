@@ -25,8 +25,13 @@ inline constexpr llvm::StringLiteral kDeviceModule = "device";
 inline constexpr llvm::StringLiteral kTileMarker = "// syncopate.tile";
 inline constexpr llvm::StringLiteral kYieldMarker = "// syncopate.yield";
 inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
+/// Before the name of a realization.
 inline constexpr llvm::StringLiteral kCommunicateMarker =
-    "// syncopate.communicate";
+    "// syncopate.communicate.";
+
+/// The number of this program, and how many there are.
+inline constexpr llvm::StringLiteral kProgramId = "tt.get_program_id";
+inline constexpr llvm::StringLiteral kNumPrograms = "tt.get_num_programs";
 
 /// The store of a block of shared memory by TMA: descriptor, offsets, block.
 inline constexpr llvm::StringLiteral kBulkStore =

@@ -37,10 +37,14 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       if (!transfer.getRealization())
         transfer.setRealization(chosen);
       Realization used = *transfer.getRealization();
-      if (transfer.getReduction() && !canReduce(used)) {
-        transfer->emitOpError() << "expects a transfer that copies, but got "
-                                   "one that reduces: realization "
-                                << stringifyRealization(used) << " cannot";
+      if (auto reduction = transfer.getReduction();
+          reduction && !canReduce(used, *reduction)) {
+        transfer->emitOpError()
+            << "expects a transfer that copies"
+            << (canReduce(used, Reduction::Sum) ? " or sums" : "")
+            << ", but got one that reduces by "
+            << stringifyReduction(*reduction) << ": realization "
+            << stringifyRealization(used) << " cannot";
         return signalPassFailure();
       }
       if (!isLowered(used)) {
@@ -52,6 +56,21 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
         diag << ", but got " << stringifyRealization(used);
         return signalPassFailure();
       }
+    }
+    int64_t dedicated = llvm::count_if(getRoles(plan), isDedicated);
+    int64_t ctas = dedicated == 0 ? 0
+                   : commCtas     ? commCtas.getValue()
+                                  : plan.getStrategyOrDefault().getCommCtas();
+    for (KernelOp kernel : plan.getBody().getOps<KernelOp>()) {
+      if (ctas < dedicated || ctas > StrategyAttr::kMaxCommCtas) {
+        kernel.emitOpError()
+            << "expects comm_ctas to be in [" << dedicated << ", "
+            << StrategyAttr::kMaxCommCtas
+            << "], one at least for each dedicated realization, but got "
+            << ctas;
+        return signalPassFailure();
+      }
+      kernel.setCommCtas(ctas);
     }
   }
 };

@@ -8,8 +8,6 @@
 #include "passes/CommandRegions.h"
 #include "passes/Realizations.h"
 
-#include "llvm/ADT/SmallSet.h"
-
 using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
@@ -80,11 +78,8 @@ class Checker {
 public:
   Checker(PlanGraph &graph, const ScheduleTables &tables)
       : graph(graph), tables(tables), rank(tables.getRank()),
-        buffers(graph.getPlan().getBuffers()) {
-    for (TransferOpInterface transfer : graph.getTransfers())
-      if (isDevice(*transfer.getRealization()))
-        roles.insert(static_cast<int64_t>(*transfer.getRealization()));
-  }
+        buffers(graph.getPlan().getBuffers()),
+        roles(getRoles(graph.getPlan())) {}
 
   LogicalResult check() {
     unsigned next = 0;
@@ -217,7 +212,7 @@ private:
   }
 
   LogicalResult checkStaging(int64_t row, const CommandRow &command) {
-    if (!roles.contains(command.realization))
+    if (!roles.count(static_cast<Realization>(command.realization)))
       return report(row) << "stages an input by realization "
                          << command.realization
                          << ", but expects that of a communication role which "
@@ -283,7 +278,7 @@ private:
   int64_t left = 0;
   /// Realizations of roles that the kernel has, and that of the one which
   /// stages.
-  llvm::SmallSet<int64_t, 4> roles;
+  std::set<Realization> roles;
   std::optional<int64_t> stagingRole;
   /// By buffer, what is staged.
   std::map<int64_t, SmallVector<Box>> staged;

@@ -70,14 +70,18 @@ def AssignRealizationPass
   let summary = "Choose how each transfer is carried out";
   let description = [{
     Gives a realization to every transfer that has none: the option, else the
-    strategy's.
+    strategy's. If some transfer is carried out by dedicated CTAs, the kernel
+    gets `comm_ctas` of them.
 
     Errors: a realization that the compiler does not lower, or that cannot
-    reduce. Example: test/passes/assign-realization.mlir.
+    reduce; fewer dedicated CTAs than dedicated realizations.
+    Example: test/passes/assign-realization.mlir.
   }];
   let options = [
     Option<"realization", "realization", "std::string", "\"\"",
-           "realization of transfers that name none (default: the strategy's)">
+           "realization of transfers that name none (default: the strategy's)">,
+    Option<"commCtas", "comm-ctas", "int64_t", "0",
+           "CTAs that dedicated realizations have (default: the strategy's)">
   ];
 }
 

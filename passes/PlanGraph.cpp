@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/PlanGraph.h"
+#include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -253,6 +254,13 @@ LogicalResult PlanGraph::requireRealizations() {
     if (!transfer.getRealization())
       return transfer.emitOpError("has no realization; run "
                                   "chunk-assign-realization first");
+  int64_t dedicated = llvm::count_if(getRoles(plan), isDedicated);
+  for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
+    if (static_cast<int64_t>(kernel.getCommCtas()) < dedicated)
+      return kernel.emitOpError()
+             << "expects comm_ctas to be at least " << dedicated
+             << ", one for each dedicated realization, but got "
+             << kernel.getCommCtas() << "; run chunk-assign-realization first";
   return success();
 }
 

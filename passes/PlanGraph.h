@@ -93,7 +93,8 @@ public:
 
   /// Emits an error if there is a collective but in a claim.
   mlir::LogicalResult requireDecomposed();
-  /// Emits an error unless every transfer has a realization.
+  /// Emits an error unless every transfer has a realization, and the kernel
+  /// CTAs for those that are dedicated.
   mlir::LogicalResult requireRealizations();
   /// Emits an error if a transfer overwrites an input: tables order nothing
   /// behind the moment at which a rank has its input in place but what reads

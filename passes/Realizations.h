@@ -10,6 +10,8 @@
 
 #include "dialect/Chunk.h"
 
+#include <set>
+
 namespace syncopate {
 
 /// The stream of a copy engine carries the transfer out, told by the host.
@@ -33,21 +35,33 @@ constexpr bool isDevice(chunk::Realization realization) {
   return isDedicated(realization) || isColocated(realization);
 }
 
-/// Loads and stores can do arithmetic in between.
-constexpr bool canReduce(chunk::Realization realization) {
+/// Loads and stores can do arithmetic in between; TMA can add.
+constexpr bool canReduce(chunk::Realization realization,
+                         chunk::Reduction reduction) {
   return realization == chunk::Realization::LdstDedicated ||
-         realization == chunk::Realization::LdstColocated;
+         realization == chunk::Realization::LdstColocated ||
+         (isDevice(realization) && reduction == chunk::Reduction::Sum);
 }
 
 /// Whether the compiler knows how to make a program of it.
 constexpr bool isLowered(chunk::Realization realization) {
-  return isEngine(realization) ||
-         realization == chunk::Realization::LdstColocated;
+  return isEngine(realization) || isDevice(realization);
 }
 
 /// The device function that carries out the commands of a role.
 inline std::string getCommandsFunction(chunk::Realization realization) {
   return ("run_commands_" + chunk::stringifyRealization(realization)).str();
+}
+
+/// The roles that the kernel of a plan needs for its transfers, all ranks
+/// together: the device realizations that occur, ascending.
+inline std::set<chunk::Realization> getRoles(chunk::PlanOp plan) {
+  std::set<chunk::Realization> roles;
+  for (auto transfer : plan.getBody().getOps<chunk::TransferOpInterface>())
+    if (auto realization = transfer.getRealization();
+        realization && isDevice(*realization))
+      roles.insert(*realization);
+  return roles;
 }
 
 /// The number of realizations, those included that are not lowered.

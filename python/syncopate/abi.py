@@ -36,7 +36,8 @@ class ContextWord(enum.IntEnum):
     """Address of i64[signals][SIGNAL_STRIDE]."""
     COMMANDS = 5
     """Address of i64[commands][COMMAND_STRIDE]."""
-    NUM_COMMANDS = 6
+    COMM_CTAS = 6
+    """CTAs in front of those that compute; dedicated roles have them."""
     OPEN = 7
     """Range of signals that CTA 0 raises when a call opens."""
     CLOSE_WAIT = 8
@@ -49,6 +50,7 @@ class ContextWord(enum.IntEnum):
     """How long a wait may take, in nanoseconds; 0 is for ever."""
     RANK = 12
     NUM_CTAS = 13
+    """All CTAs of a launch."""
     INPUT_BEGIN = 14
     """First row of the buffer that is this rank's own input."""
     INPUT_END = 15
@@ -59,6 +61,16 @@ class ContextWord(enum.IntEnum):
     """Address of i32[tiles]: the group of each tile, row-major in the grid, or NO_GROUP; 0 if there are no groups."""
     GROUP_COUNTERS = 18
     """Address of i32[groups]: how many tiles of each group have ever been done."""
+    TMA_DEDICATED_COMMANDS = 19
+    """Range of the rows of the commands of a role; for the roles that follow, likewise."""
+    TMA_DEDICATED_CTAS = 20
+    """Range of the CTAs that carry them out."""
+    TMA_COLOCATED_COMMANDS = 21
+    TMA_COLOCATED_CTAS = 22
+    LDST_DEDICATED_COMMANDS = 23
+    LDST_DEDICATED_CTAS = 24
+    LDST_COLOCATED_COMMANDS = 25
+    LDST_COLOCATED_CTAS = 26
 
 
 class StateWord(enum.IntEnum):
@@ -69,7 +81,8 @@ class StateWord(enum.IntEnum):
     FINISHED = 1
     """How many CTAs have ever finished a call."""
     ABORTED = 2
-    """0, or who gave up waiting: 1 + 2 * CTA, one more in the communication role. It is never taken back."""
+    """0, or who gave up waiting: 1 + len(Realization) * CTA + the realization of its role, 0 for a computing warp. It
+    is never taken back."""
     ENGINE_EPOCH = 3
     """What a copy engine copies to a flag: the epoch; once a call was given up, the one before, which ends nobody's
     wait of that call or a later one."""
@@ -78,7 +91,7 @@ class StateWord(enum.IntEnum):
     LOST = 5
     """1: after a call was given up, the guard has also given up waiting for those who read this rank's input."""
     COMMANDS = 16
-    """First of the counters of commands: how many CTAs have ever finished their part of it. Behind them stand those of
+    """First of the counters of commands: how many of the role's CTAs have ever finished their part of it. Behind them stand those of
     groups of tiles."""
 
 
@@ -200,6 +213,41 @@ class Realization(enum.IntEnum):
     LDST_COLOCATED = 4
     NCCL = 5
 
+    @property
+    def is_engine(self) -> bool:
+        """The stream of a copy engine carries the transfer out, told by the host."""
+        return self is Realization.COPY_ENGINE
+
+    @property
+    def is_dedicated(self) -> bool:
+        """A role of the fused kernel does, on CTAs of its own."""
+        return self in (Realization.TMA_DEDICATED, Realization.LDST_DEDICATED)
+
+    @property
+    def is_colocated(self) -> bool:
+        """A role of the fused kernel does, beside the computing warps of each CTA."""
+        return self in (Realization.TMA_COLOCATED, Realization.LDST_COLOCATED)
+
+    @property
+    def is_device(self) -> bool:
+        """A role of the fused kernel does."""
+        return self.is_dedicated or self.is_colocated
+
+    @property
+    def is_tma(self) -> bool:
+        """A role of the fused kernel does, by bulk TMA."""
+        return self in (Realization.TMA_DEDICATED, Realization.TMA_COLOCATED)
+
+    @property
+    def can_reduce(self) -> bool:
+        """It can combine what it moves with what is at the destination; by TMA only as a sum."""
+        return self.is_device
+
+    @property
+    def spelling(self) -> str:
+        """How chunk IR and strategies spell it."""
+        return self.name.lower()
+
 
 STAGING: Final = -1
 """What stands for a transfer in a command that stages the rank's own input for others to get."""
@@ -208,6 +256,12 @@ STAGING: Final = -1
 def _stride(fields: type[enum.IntEnum]) -> int:
     """Words from one row to the next: a power of two, so that a row never straddles two cache lines."""
     return 1 << (len(fields) - 1).bit_length()
+
+
+def role_words(role: Realization) -> tuple[ContextWord, ContextWord]:
+    """The words that hold the ranges of a role's commands and of its CTAs."""
+    first = ContextWord.TMA_DEDICATED_COMMANDS + 2 * (role - Realization.TMA_DEDICATED)
+    return ContextWord(first), ContextWord(first + 1)
 
 
 CONTEXT_WORDS: Final = _stride(ContextWord)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/plans.md)"
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
-    "algorithm=direct_push|direct_pull|ring_push|ring_pull splits=N realization=copy_engine|ldst_colocated "
-    "order=arrival|grouped group=N pause=NS (default: none)"
+    "algorithm=direct_push|direct_pull|ring_push|ring_pull splits=N "
+    "realization=copy_engine|tma_dedicated|tma_colocated|ldst_dedicated|ldst_colocated order=arrival|grouped group=N "
+    "pause=NS comm-ctas=N (default: none)"
 )
 
 
@@ -68,7 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument(
         "--realization",
-        choices=("ldst_colocated", "copy_engine"),
+        choices=(
+            "ldst_colocated",
+            "ldst_dedicated",
+            "tma_colocated",
+            "tma_dedicated",
+            "copy_engine",
+        ),
         default="ldst_colocated",
         help="who moves the data (default: %(default)s)",
     )

@@ -3,7 +3,7 @@
 // RUN: not syncopate-opt %s --chunk-assign-realization=realization=pigeon 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not syncopate-opt %s --chunk-assign-realization=realization=nccl 2>&1 | FileCheck %s --check-prefix=REFUSED
 // UNKNOWN: expects a known realization, but got 'pigeon'
-// REFUSED: 'chunk.put' op expects one of the realizations copy_engine ldst_colocated, but got nccl
+// REFUSED: 'chunk.put' op expects one of the realizations copy_engine tma_dedicated tma_colocated ldst_dedicated ldst_colocated, but got nccl
 
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<4xf32>

@@ -77,7 +77,12 @@ def _section(elf: bytes, name: bytes) -> bytes:
 
 
 def check_budgets(
-    image: KernelImage, target: Target, *, stages: int | None = None, ctas: int = 1
+    image: KernelImage,
+    target: Target,
+    *,
+    stages: int | None = None,
+    ctas: int = 1,
+    comm_ctas: int = 0,
 ) -> None:
     """Checks a fused kernel.
 
@@ -85,8 +90,9 @@ def check_budgets(
         image: The kernel.
         target: Where it is to run.
         stages: Pipeline stages that it was compiled with, for the message.
-        ctas: CTAs of a launch. All of them have to be resident at once: each carries out its part of every transfer,
-            so one that waits would keep another, whose part it waits for, off the machine.
+        ctas: CTAs of a launch that compute. All CTAs have to be resident at once: each carries out its part of
+            transfers, so one that waits would keep another, whose part it waits for, off the machine.
+        comm_ctas: CTAs of a launch in front of them.
 
     Raises:
         BudgetError: It does not fit; the message says what to shrink.
@@ -112,10 +118,14 @@ def check_budgets(
             f"{resources.stack_bytes} bytes; use smaller blocks, or more warps (num_warps) for the same block"
         )
     resident = target.num_sms * _ctas_per_sm(image, target, needed)
-    if ctas > resident:
+    if comm_ctas + ctas > resident:
+        whose, use = "", "at most so many (ctas)"
+        if comm_ctas:
+            whose = f", {comm_ctas} of them (comm_ctas) for communication alone"
+            use = f"at most {resident - comm_ctas} that compute (ctas), fewer for communication"
         raise BudgetError(
-            f"kernel {image.name} is launched with {ctas} CTAs that wait for each other, but {target} has room for "
-            f"{resident} at once; use at most so many (ctas), or smaller blocks"
+            f"kernel {image.name} is launched with {comm_ctas + ctas} CTAs that wait for each other{whose}, but "
+            f"{target} has room for {resident} at once; use {use}, or smaller blocks"
         )
 
 

@@ -20,10 +20,11 @@ from syncopate.compiler.binding import Binding, Footprint, bind_parameters
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import fuse, make_spec
 from syncopate.compiler.image import compile_image
-from syncopate.compiler.module import KernelBinding, bind_kernel
+from syncopate.compiler.module import KernelBinding, bind_kernel, needs_comm_ctas
 from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
+from syncopate.errors import SyncopateError
 from syncopate.plan import Plan
 from syncopate.runtime.interface import DEFAULT_TIMEOUT_NS, INPUT_DESCRIPTOR, Table
 
@@ -52,8 +53,9 @@ def compile(
             compile-time parameter.
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
-        ctas: CTAs of a launch, over which the kernel distributes the tiles: by how much its loop over tiles steps. As
-            many as the target has streaming multiprocessors if it is left out.
+        ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left out,
+            as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers are
+            carried out by CTAs of their own.
         strategy: The choices that the plan leaves open.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, for arguments for which it cannot be inferred.
@@ -70,9 +72,15 @@ def compile(
     """
     target = Target.parse(target)
     strategy = Strategy() if strategy is None else strategy
-    ctas = target.num_sms if ctas is None else ctas
     options = {} if options is None else options
     check_types(kernel, plan, bind, strategy, footprints, options)
+    if ctas is None:
+        ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
+        if ctas < 1:
+            raise SyncopateError(
+                f"strategy: comm_ctas {strategy.comm_ctas} leaves none of the {target.num_sms} streaming "
+                f"multiprocessors of {target} to compute; use fewer"
+            )
     check_numbers(tiles, ctas, timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
     binding = bind_parameters(kernel, bind)
@@ -85,8 +93,14 @@ def compile(
     kernel_op = KernelBinding(name, tuple(tiles), ctas, binding.buffers, tuple(footprints), place)
     fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
     image, texts = compile_image(spec, fusion.stages["fused"])
-    check_budgets(image, target, stages=spec.options.get("num_stages"), ctas=ctas)
     schedule = fusion.schedule
+    check_budgets(
+        image,
+        target,
+        stages=spec.options.get("num_stages"),
+        ctas=ctas,
+        comm_ctas=schedule.comm_ctas,
+    )
     return Program(
         name=plan.name,
         world_size=plan.world_size,
@@ -97,6 +111,7 @@ def compile(
         image=image,
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         num_ctas=ctas,
+        comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
         localized=_localized_buffer(binding, companion) if fusion.localized else None,
         signal_layout=schedule.signal_layout,

@@ -21,7 +21,7 @@ from syncopate.compiler.target import Target
 from syncopate.compiler.tma_rules import check_tma
 from syncopate.ir import run_pipeline
 from syncopate.plan import Schedule, read_schedule
-from syncopate.runtime.commands import copy_unit, loads_remotely, reduced_type
+from syncopate.runtime.commands import copy_unit, loads_remotely, reduced_type, roles_of
 from syncopate.runtime.interface import INPUT_POINTER
 
 __all__ = ["Fusion", "fuse", "make_spec"]
@@ -106,6 +106,7 @@ def fuse(
         spec.target,
         num_warps,
         copy_unit(tables),
+        roles=roles_of(tables),
         remote_loads=loads_remotely(tables),
         reduced=reduced_type(tables, schedule.buffers),
     )

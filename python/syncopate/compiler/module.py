@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from syncopate.abi import Realization
 from syncopate.compiler.binding import Footprint
 from syncopate.compiler.strategy import Strategy
 from syncopate.errors import InternalError, SyncopateError
@@ -19,6 +20,7 @@ __all__ = [
     "bind_kernel",
     "find_plan",
     "is_localized",
+    "needs_comm_ctas",
     "take_kernel",
     "to_text",
 ]
@@ -145,6 +147,18 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
     nested = ir.Module.parse(text)
     with ir.InsertionPoint(block):
         nested.operation.clone().attributes["sym_name"] = ir.StringAttr.get(name)
+
+
+def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
+    """Whether transfers of a plan are to be carried out by CTAs that do nothing else."""
+    body = find_plan(parse(plan.text, new_context())).regions[0].blocks[0]
+    named = {
+        str(op.attributes["realization"]) for op in body.operations if "realization" in op.attributes
+    }
+    chosen = Realization[str(getattr(strategy.realization, "value", "")).upper()]
+    return chosen.is_dedicated or any(
+        f"#chunk<realization {role.spelling}>" in named for role in Realization if role.is_dedicated
+    )
 
 
 def find_plan(module: ir.Module) -> ir.OpView:

@@ -44,7 +44,8 @@ class Program:
         image: The fused kernel, one for all ranks.
         guard: The small kernel that holds a rank's stream until its peers have got the input that is to be replaced;
             None if no rank gets from another.
-        num_ctas: CTAs of a launch.
+        num_ctas: CTAs over which the tiles are distributed.
+        comm_ctas: CTAs of a launch in front of those, which carry out the transfers of dedicated realizations.
         tiles: Size of the grid of tiles.
         localized: The buffer whose input a rank's tiles read where the caller keeps it, so that no copy of it is made
             for them; None where they cannot. An input that is not contiguous or not aligned to 16 bytes is copied all
@@ -67,6 +68,7 @@ class Program:
     image: KernelImage = field(repr=False)
     guard: KernelImage | None = field(repr=False)
     num_ctas: int
+    comm_ctas: int
     tiles: tuple[int, ...]
     localized: str | None
     signal_layout: SignalLayout
@@ -77,7 +79,7 @@ class Program:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Grid of the launch."""
-        return (self.num_ctas, 1, 1)
+        return (self.comm_ctas + self.num_ctas, 1, 1)
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
         """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups.

@@ -23,6 +23,9 @@ class Realization(enum.Enum):
     """How a transfer is carried out, of those that the compiler lowers."""
 
     COPY_ENGINE = "copy_engine"
+    TMA_DEDICATED = "tma_dedicated"
+    TMA_COLOCATED = "tma_colocated"
+    LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
 
 
@@ -34,7 +37,7 @@ class TileOrder(enum.Enum):
 
 
 # The ranges of `#chunk.strategy`, whose verifier has the last word.
-_RANGES = {"splits": (1, 4096), "group": (1, 2**62), "pause": (0, 1_000_000)}
+_RANGES = {"splits": (1, 4096), "group": (1, 2**62), "pause": (0, 1_000_000), "comm_ctas": (1, 65536)}
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,11 @@ class Strategy:
         order: The order of tiles.
         group: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles in
             flight share rows and columns in L2.
-        pause: Nanoseconds that a communication role rests after each block that it stores to another rank. Stores that
+        pause: Nanoseconds that a co-located role rests after each block that it stores to another rank. Stores that
             the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
             that there is makes both faster. At most 1,000,000.
+        comm_ctas: CTAs that carry out transfers of dedicated realizations, and compute nothing; a launch has them
+            beside those that compute, if there are such transfers. At most 65,536.
 
     The enums may be given by their values, as strings.
     """
@@ -61,6 +66,7 @@ class Strategy:
     order: TileOrder | str = TileOrder.ARRIVAL
     group: int = 8
     pause: int = 500
+    comm_ctas: int = 8
 
     def __post_init__(self) -> None:
         for name, kind in (
@@ -88,7 +94,7 @@ class Strategy:
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, splits = {self.splits}, "
             f"realization = {_value(self.realization)}, order = {_value(self.order)}, group = {self.group}, "
-            f"pause = {self.pause}>"
+            f"pause = {self.pause}, comm_ctas = {self.comm_ctas}>"
         )
 
 

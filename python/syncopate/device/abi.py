@@ -13,6 +13,7 @@ from syncopate.abi import (
     FaultField,
     FaultPlace,
     GroupField,
+    Realization,
     SignalField,
     SignalKind,
     StateWord,
@@ -31,7 +32,7 @@ TILES: Final = _constant(ContextWord.TILES)
 WAITS: Final = _constant(ContextWord.WAITS)
 SIGNALS: Final = _constant(ContextWord.SIGNALS)
 COMMANDS: Final = _constant(ContextWord.COMMANDS)
-NUM_COMMANDS: Final = _constant(ContextWord.NUM_COMMANDS)
+COMM_CTAS: Final = _constant(ContextWord.COMM_CTAS)
 OPEN: Final = _constant(ContextWord.OPEN)
 CLOSE_WAIT: Final = _constant(ContextWord.CLOSE_WAIT)
 CLOSE_SIGNAL: Final = _constant(ContextWord.CLOSE_SIGNAL)
@@ -44,6 +45,9 @@ INPUT_END: Final = _constant(ContextWord.INPUT_END)
 GROUPS: Final = _constant(ContextWord.GROUPS)
 TILE_GROUPS: Final = _constant(ContextWord.TILE_GROUPS)
 GROUP_COUNTERS: Final = _constant(ContextWord.GROUP_COUNTERS)
+FIRST_ROLE: Final = _constant(Realization.TMA_DEDICATED)
+FIRST_ROLE_WORD: Final = _constant(ContextWord.TMA_DEDICATED_COMMANDS)
+NUM_REALIZATIONS: Final = _constant(len(Realization))
 
 STATE_EPOCH: Final = _constant(StateWord.EPOCH)
 STATE_FINISHED: Final = _constant(StateWord.FINISHED)

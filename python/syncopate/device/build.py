@@ -4,7 +4,8 @@ import contextlib
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import abi
+from syncopate.abi import Realization
 from syncopate.bridge import KernelSpec, cache_folder, capture_ttgir, write_whole
 from syncopate.device import entry
 from syncopate.device.copy import COPY_WARPS
@@ -26,8 +28,7 @@ COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located role that copies: what is left beside eight computing warps with 232 each."""
 
 REDUCTION_REGISTERS: Final = 64
-"""The same for a role that reduces; computing warps then have 224."""
-
+"""The same for a role on loads and stores that reduces; computing warps then have 224."""
 
 TMA_ADDED: Final = ("f32", "bf16", "f16", "i32")
 """Element types, as MLIR spells them, that TMA can add."""
@@ -38,21 +39,24 @@ def library(
     num_warps: int,
     unit: int,
     *,
+    roles: Collection[Realization],
     remote_loads: bool,
     reduced: str | None = None,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``finish_tile``, ``open_call``, ``close_call``, ``run_commands_ldst``,
-    ``roles_plain`` and ``roles_colocated``. Each module holds one function, a single block that ends in a return and
-    calls nothing. The result is kept in memory and on disk.
+    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``finish_tile``, ``open_call``, ``close_call``,
+    ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization R of them. Each
+    module holds one function, a single block that ends in a return and calls nothing. The result is kept in memory and
+    on disk.
 
     Args:
         target: GPU to compile for.
         num_warps: Warps of the local kernel.
         unit: One of ``UNITS``: divides the addresses, strides and row sizes of all commands.
-        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores to another
-            rank are better issued in small blocks, which the link can take as they come.
+        roles: Device realizations of the commands.
+        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of co-located
+            roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
 
     Raises:
@@ -60,7 +64,19 @@ def library(
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(target, num_warps, unit, remote_loads, reduced)
+    return _library(_Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced))
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What a library depends on; see `library`."""
+
+    target: GPUTarget
+    num_warps: int
+    unit: int
+    roles: frozenset[Realization]
+    remote_loads: bool
+    reduced: str | None
 
 
 @functools.cache
@@ -73,96 +89,113 @@ def _source_hash() -> str:
 
 
 @functools.cache
-def _library(
-    target: GPUTarget, num_warps: int, unit: int, remote_loads: bool, reduced: str | None
-) -> Mapping[str, str]:
-    key = f"{triton.__version__}-{target}-{num_warps}-{unit}-{remote_loads}-{reduced}-{_source_hash()}"
-    path = cache_folder("device") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+def _library(key: _Key) -> Mapping[str, str]:
+    roles = sorted(role.spelling for role in key.roles)
+    text = (
+        f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
+        f"{_source_hash()}"
+    )
+    path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
         # A file that a crash has damaged is written again.
         with contextlib.suppress(json.JSONDecodeError):
             modules: dict[str, str] = json.loads(path.read_text())
             return modules
-    modules = {
-        name: capture_ttgir(spec).ttgir
-        for name, spec in _specs(target, num_warps, unit, remote_loads, reduced).items()
-    }
+    modules = {name: capture_ttgir(spec).ttgir for name, spec in _specs(key).items()}
     write_whole(path, json.dumps(modules))
     return modules
 
 
-def _rings(target: GPUTarget) -> dict[str, tuple[int, int, int]]:
-    """Slots of the ring of each role on TMA, rows of 1024 bytes of a slot, and warps of the role, 0 for all.
-
-    Beside a GEMM with tiles of 128 by 256 and three stages 19 KB of shared memory are left. CTAs of their own are few,
-    so each needs much in flight, and large blocks, since a block costs some barriers; their ring lies where other CTAs
-    have the memory of the computation.
-    """
-    dedicated = (5, 16) if int(target.arch) == 120 else (6, 32)
+def _specs(key: _Key) -> dict[str, KernelSpec]:
+    hopper = int(key.target.arch) >= 90
     return {
-        "run_commands_tma_colocated": (2, 8, COPY_WARPS.value),
-        "run_commands_tma_dedicated": (*dedicated, 0),
+        "read_tile": _spec(key, entry.read_tile_entry, "t"),
+        "wait_signals": _spec(
+            key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper
+        ),
+        "input_rows": _spec(key, entry.input_rows_entry),
+        "open_call": _spec(key, entry.open_call),
+        "close_call": _spec(key, entry.close_call),
+        "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=hopper),
+        **{f"run_commands_{role.spelling}": _commands_spec(key, role) for role in key.roles},
+        "roles": _spec(
+            key,
+            entry.roles,
+            "input",
+            TMA_DEDICATED=Realization.TMA_DEDICATED in key.roles,
+            LDST_DEDICATED=Realization.LDST_DEDICATED in key.roles,
+            TMA_COLOCATED=Realization.TMA_COLOCATED in key.roles,
+            LDST_COLOCATED=Realization.LDST_COLOCATED in key.roles,
+            WARPS=COPY_WARPS.value,
+            TMA_REGISTERS=COMMUNICATION_REGISTERS,
+            LDST_REGISTERS=COMMUNICATION_REGISTERS
+            if key.reduced is None
+            else REDUCTION_REGISTERS,
+        ),
     }
 
 
-def _specs(
-    target: GPUTarget, num_warps: int, unit: int, remote_loads: bool, reduced: str | None
-) -> dict[str, KernelSpec]:
-    def spec(
-        kernel: JITFunction[Any], *arguments: str, warps: int = num_warps, **constexprs: Any
-    ) -> KernelSpec:
-        signature = {
-            "ctx": "*i64",
-            **{name: "*i64" if name == "input" else "i32" for name in arguments},
-            **dict.fromkeys(constexprs, "constexpr"),
-        }
-        options = {"num_warps": warps, "num_stages": 1}
-        return KernelSpec(
-            kernel, signature, constexprs, {(0,): [["tt.divisibility", 16]]}, target, options
-        )
+def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
+    """How the commands of a role are carried out."""
+    if role.is_tma:
+        return _tma_spec(key, role)
+    if role.is_dedicated:
+        # All registers are the role's, and nothing else keeps the memory busy.
+        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 32, 4
+    else:
+        # Four loads of 16 bytes per thread are what 40 registers hold; two of either operand, and their elements in
+        # float32, are what 64 hold.
+        warps, copied, reduced = COPY_WARPS.value, 4 if key.unit == 16 else 8, 2
+        if not key.remote_loads:
+            copied = 1
+    return _spec(
+        key,
+        entry.run_commands_ldst,
+        "input",
+        warps=warps,
+        ROLE=int(role),
+        UNIT=key.unit,
+        UNITS_PER_BLOCK=32 * warps * copied,
+        UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
+        REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
+    )
 
-    copy_warps = COPY_WARPS.value
-    # Four loads of 16 bytes per thread are what 40 registers hold.
-    in_flight = 4 if unit == 16 else 8
-    units_per_block = 32 * copy_warps * (in_flight if remote_loads else 1)
-    tma_roles = {}
-    if int(target.arch) >= 90:
-        added = tl.dtype(DTYPES[reduced].triton) if reduced in TMA_ADDED else None
-        for name, ring in _rings(target).items():
-            slots, rows, warps = ring
-            tma_roles[name] = spec(
-                entry.run_commands_tma,
-                "input",
-                warps=warps or num_warps,
-                SLOTS=slots,
-                ROWS=rows,
-                # What comes from far takes long to load; what goes there, to store.
-                LAG=slots // 4 if remote_loads else slots // 2,
-                REDUCED=added,
-            )
-    return {
-        "read_tile": spec(entry.read_tile_entry, "t"),
-        "wait_signals": spec(
-            entry.wait_signals_entry, "begin", "end", TMA_READS=int(target.arch) >= 90
-        ),
-        "input_rows": spec(entry.input_rows_entry),
-        "finish_tile": spec(entry.finish_tile, "tile", TMA_STORES=int(target.arch) >= 90),
-        "open_call": spec(entry.open_call),
-        "close_call": spec(entry.close_call),
-        "run_commands_ldst": spec(
-            entry.run_commands_ldst,
-            "input",
-            warps=copy_warps,
-            UNIT=unit,
-            UNITS_PER_BLOCK=units_per_block,
-            REDUCED=None if reduced is None else tl.dtype(DTYPES[reduced].triton),
-        ),
-        **tma_roles,
-        "roles_plain": spec(entry.roles_plain, "input"),
-        "roles_colocated": spec(
-            entry.roles_colocated,
-            "input",
-            WARPS=copy_warps,
-            REGISTERS=COMMUNICATION_REGISTERS if reduced is None else REDUCTION_REGISTERS,
-        ),
+
+def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
+    if role.is_dedicated:
+        # Few CTAs need much in flight each, and large blocks, since a block costs some barriers. Their ring lies where
+        # other CTAs have the shared memory of the computation.
+        warps, (slots, rows) = key.num_warps, (5, 16) if int(key.target.arch) == 120 else (6, 32)
+    else:
+        # Beside a GEMM with tiles of 128 by 256 and three stages 19 KB are left.
+        warps, slots, rows = COPY_WARPS.value, 2, 8
+    return _spec(
+        key,
+        entry.run_commands_tma,
+        "input",
+        warps=warps,
+        ROLE=int(role),
+        SLOTS=slots,
+        ROWS=rows,
+        # What comes from far takes long to load; what goes there, to store.
+        LAG=slots // 4 if key.remote_loads else slots // 2,
+        REDUCED=tl.dtype(DTYPES[key.reduced].triton) if key.reduced in TMA_ADDED else None,
+    )
+
+
+def _spec(
+    key: _Key,
+    kernel: JITFunction[Any],
+    *arguments: str,
+    warps: int | None = None,
+    **constexprs: Any,
+) -> KernelSpec:
+    signature = {
+        "ctx": "*i64",
+        **{name: "*i64" if name == "input" else "i32" for name in arguments},
+        **dict.fromkeys(constexprs, "constexpr"),
     }
+    options = {"num_warps": key.num_warps if warps is None else warps, "num_stages": 1}
+    return KernelSpec(
+        kernel, signature, constexprs, {(0,): [["tt.divisibility", 16]]}, key.target, options
+    )

@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""The communication role on ordinary loads and stores: it copies, and it reduces.
+"""The communication roles on ordinary loads and stores: they copy, and they reduce.
 
-Commands are carried out in order. The CTAs share each command block by block, without waiting for each other between
-commands: the CTA that finds itself the last to finish a command raises its signals.
+Commands of a role are carried out in order. Its CTAs share each command block by block, without waiting for each other
+between commands: the CTA that finds itself the last to finish a command raises its signals.
 
 The counter of a command grows by one per CTA and call. It is acquired and released at system scope, so the stores of
 every CTA, the ones to peers included, happen before the signals that the last one raises.
@@ -35,8 +35,6 @@ from syncopate.device.abi import (
     COMMAND_WAIT_BEGIN,
     COMMAND_WAIT_END,
     COMMANDS,
-    NUM_COMMANDS,
-    NUM_CTAS,
     REDUCTION_MAX,
     REDUCTION_NONE,
     REDUCTION_SUM,
@@ -44,13 +42,11 @@ from syncopate.device.abi import (
     WHERE_COMMAND,
 )
 from syncopate.device.signals import aborted, raise_signals, wait_signals
-from syncopate.device.words import epoch_of, sleep, state_of, words64
+from syncopate.device.words import epoch_of, role_part, sleep, state_of, words64
 
 __all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
 
 COPY_WARPS = tl.constexpr(4)
-UNITS_PER_REDUCED_BLOCK = tl.constexpr(256)
-"""Two units of either operand in each thread, and their elements in float32, are what 64 registers hold."""
 
 
 @triton.jit
@@ -150,33 +146,44 @@ def reduce_region(
 
 @triton.jit
 def run_commands_ldst(
-    ctx, input, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr, REDUCED: tl.constexpr
+    ctx,
+    input,
+    ROLE: tl.constexpr,
+    UNIT: tl.constexpr,
+    UNITS_PER_BLOCK: tl.constexpr,
+    UNITS_PER_REDUCED_BLOCK: tl.constexpr,
+    REDUCED: tl.constexpr,
 ):
-    """Carries out this rank's commands: wait, copy, count, and raise signals when the last CTA is through.
+    """Carries out a role's commands of this rank: wait, copy, count, and raise signals when the last CTA is through.
 
-    ``REDUCED`` is the element type of the commands that reduce, None if there are none.
+    Args:
+        ctx: The context.
+        input: Pointer to the rank's input.
+        ROLE: Number of the realization.
+        UNIT: Bytes per load and store, as for `copy_region`.
+        UNITS_PER_BLOCK: Units that the role has in flight at once when it copies.
+        UNITS_PER_REDUCED_BLOCK: The same when it reduces.
+        REDUCED: Element type of the commands that reduce; None if there are none.
     """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
-    cta = tl.program_id(0)
-    num_ctas = tl.load(ctx + NUM_CTAS).to(tl.int32)
-    num_commands = tl.load(ctx + NUM_COMMANDS).to(tl.int32)
-    for k in range(num_commands):
+    begin, end, part, parts = role_part(ctx, ROLE)
+    for k in range(begin, end):
         command = commands + k * COMMAND_STRIDE
         wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
         wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False)
+        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
         if aborted(ctx) == 0:
             if REDUCED is None:
-                copy_region(command, input, cta, num_ctas, UNIT, UNITS_PER_BLOCK)
+                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
             elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
-                copy_region(command, input, cta, num_ctas, UNIT, UNITS_PER_BLOCK)
+                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
             else:
-                reduce_region(command, cta, num_ctas, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK)
+                reduce_region(command, part, parts, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK)
             tl.debug_barrier()
             finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
-            if finished + 1 == epoch * num_ctas:
+            if finished + 1 == epoch * parts:
                 signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
                 signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
                 raise_signals(ctx, signal_begin, signal_end)

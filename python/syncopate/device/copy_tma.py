@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""The communication role on bulk TMA, through a ring of slots in shared memory: it copies, and it adds.
+"""The communication roles on bulk TMA, through a ring of slots in shared memory: they copy, and they add.
 
-Commands are carried out as by `syncopate.device.copy`: in order, the CTAs sharing the blocks of each, and the last CTA
-to finish one raises its signals. What differs is who moves the bytes: one thread issues bulk loads into the ring and
+Commands are carried out as by `syncopate.device.copy`: in order, the CTAs of a role sharing the blocks of each, and the
+last CTA to finish one raises its signals. What differs is who moves the bytes: one thread issues bulk loads into the ring and
 bulk stores from it, and no data passes through registers.
 
 Tensor maps. A CTA describes both regions of a command just before it moves its first block of them, by the bounds of
@@ -42,14 +42,19 @@ from syncopate.device.abi import (
     COMMAND_WAIT_BEGIN,
     COMMAND_WAIT_END,
     COMMANDS,
-    NUM_COMMANDS,
-    NUM_CTAS,
     REDUCTION_NONE,
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
 from syncopate.device.signals import aborted, raise_signals, wait_signals
-from syncopate.device.words import epoch_of, sleep, state_of, wait_for_tma_stores, words64
+from syncopate.device.words import (
+    epoch_of,
+    role_part,
+    sleep,
+    state_of,
+    wait_for_tma_stores,
+    words64,
+)
 
 __all__ = ["run_commands_tma"]
 
@@ -219,16 +224,18 @@ def _move_command(
 def run_commands_tma(
     ctx,
     input,
+    ROLE: tl.constexpr,
     SLOTS: tl.constexpr,
     ROWS: tl.constexpr,
     LAG: tl.constexpr,
     REDUCED: tl.constexpr,
 ):
-    """Carries out this rank's commands: wait, move, count, and raise signals when the last CTA is through.
+    """Carries out a role's commands of this rank: wait, move, count, and raise signals when the last CTA is through.
 
     Args:
         ctx: The context.
         input: Pointer to the rank's input.
+        ROLE: Number of the realization.
         SLOTS: Slots of the ring.
         ROWS: Rows of 1024 bytes of a slot.
         LAG: Stores that may still have to be read from shared memory when the next load is issued; less than SLOTS.
@@ -243,31 +250,29 @@ def run_commands_tma(
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
-    cta = tl.program_id(0)
-    num_ctas = tl.load(ctx + NUM_CTAS).to(tl.int32)
-    num_commands = tl.load(ctx + NUM_COMMANDS).to(tl.int32)
-    for k in range(num_commands):
+    begin, end, part, parts = role_part(ctx, ROLE)
+    for k in range(begin, end):
         command = commands + k * COMMAND_STRIDE
         wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
         wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True)
+        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True, ROLE)
         if aborted(ctx) == 0:
             # Two branches, since what comes first decides what is compiled.
             if REDUCED is None:  # noqa: SIM114
                 moved = _move_command(
-                    command, input, cta, num_ctas, ring, full, moved, LAG, gl.int32, False
+                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False
                 )
             elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
                 moved = _move_command(
-                    command, input, cta, num_ctas, ring, full, moved, LAG, gl.int32, False
+                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False
                 )
             else:
                 moved = _move_command(
-                    command, input, cta, num_ctas, ring, full, moved, LAG, REDUCED, True
+                    command, input, part, parts, ring, full, moved, LAG, REDUCED, True
                 )
             tl.debug_barrier()
             finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
-            if finished + 1 == epoch * num_ctas:
+            if finished + 1 == epoch * parts:
                 signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
                 signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
                 raise_signals(ctx, signal_begin, signal_end)

@@ -15,7 +15,7 @@ from syncopate.device.abi import WHERE_TILE
 from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
 from syncopate.device.copy_tma import run_commands_tma
-from syncopate.device.roles import roles_colocated, roles_plain
+from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
 from syncopate.device.tile import finish_tile, input_rows, read_tile
 
@@ -26,8 +26,7 @@ __all__ = [
     "input_rows_entry",
     "open_call",
     "read_tile_entry",
-    "roles_colocated",
-    "roles_plain",
+    "roles",
     "run_commands_ldst",
     "run_commands_tma",
     "wait_signals_entry",

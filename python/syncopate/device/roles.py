@@ -1,9 +1,14 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""Outlines of the fused kernel: which roles a CTA has, and what surrounds them.
+"""Outlines of the fused kernels: which roles a CTA has, and what surrounds them.
 
 An outline is a whole kernel with holes. A hole is a marker, impure inline assembly whose text begins with
-COMPUTE_MARKER or COMMUNICATE_MARKER; the passes put the body of the local kernel and a communication role there.
+COMPUTE_MARKER, or COMMUNICATE_MARKER and a realization; the passes put the body of the local kernel and the
+communication roles there.
+
+The CTAs of a launch are of two kinds. The first COMM_CTAS belong to dedicated roles, and each of them walks the
+commands of each dedicated role; those of a role that it has no part in are none. All others compute, and have the
+co-located roles beside that. Every CTA takes part in closing the call.
 """
 
 from typing import Final
@@ -12,12 +17,18 @@ import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+from syncopate.device.abi import COMM_CTAS
 from syncopate.device.calls import close_call, open_call
 
-__all__ = ["COMMUNICATE_MARKER", "COMPUTE_MARKER", "roles_colocated", "roles_plain"]
+__all__ = ["COMMUNICATE_MARKER", "COMPUTE_MARKER", "roles"]
 
 COMPUTE_MARKER: Final = "// syncopate.compute"
-COMMUNICATE_MARKER: Final = "// syncopate.communicate"
+COMMUNICATE_MARKER: Final = "// syncopate.communicate."
+
+_TMA_DEDICATED = tl.constexpr("// syncopate.communicate.tma_dedicated\nmov.b32 $0, 0;\n// $1 $2")
+_LDST_DEDICATED = tl.constexpr("// syncopate.communicate.ldst_dedicated\nmov.b32 $0, 0;\n// $1 $2")
+_TMA_COLOCATED = tl.constexpr("// syncopate.communicate.tma_colocated\nmov.b32 $0, 0;\n// $1 $2")
+_LDST_COLOCATED = tl.constexpr("// syncopate.communicate.ldst_colocated\nmov.b32 $0, 0;\n// $1 $2")
 
 
 @gluon.jit
@@ -28,33 +39,93 @@ def _compute(ctx, input):
 
 
 @gluon.jit
-def _communicate(ctx, input):
+def _communicate(ctx, input, MARKER: tl.constexpr):
     gl.inline_asm_elementwise(
-        "// syncopate.communicate\nmov.b32 $0, 0;\n// $1 $2",
-        "=r,l,l",
-        [ctx, input],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
+        MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1
     )
 
 
 @gluon.jit
-def roles_plain(ctx, input):
-    """Every warp computes; communication is somebody else's, a copy engine's for instance."""
-    open_call(ctx)
-    _compute(ctx, input)
-    close_call(ctx)
+def _tma_colocated(ctx, input):
+    _communicate(ctx, input, _TMA_COLOCATED)
 
 
 @gluon.jit
-def roles_colocated(ctx, input, WARPS: tl.constexpr, REGISTERS: tl.constexpr):
-    """The kernel's warps compute; WARPS more warps of the same CTA communicate, with REGISTERS registers each thread.
+def _ldst_colocated(ctx, input):
+    _communicate(ctx, input, _LDST_COLOCATED)
 
-    Both roles end before the call is closed.
+
+@gluon.jit
+def _compute_beside(
+    ctx,
+    input,
+    TMA: tl.constexpr,
+    LDST: tl.constexpr,
+    WARPS: tl.constexpr,
+    TMA_REGISTERS: tl.constexpr,
+    LDST_REGISTERS: tl.constexpr,
+):
+    """The kernel's warps compute; WARPS more warps of the same CTA have each co-located role there is."""
+    if TMA and LDST:
+        gl.warp_specialize(
+            [
+                (_compute, (ctx, input)),
+                (_tma_colocated, (ctx, input)),
+                (_ldst_colocated, (ctx, input)),
+            ],
+            [WARPS, WARPS],
+            [TMA_REGISTERS, LDST_REGISTERS],
+        )
+    elif TMA:
+        gl.warp_specialize(
+            [(_compute, (ctx, input)), (_tma_colocated, (ctx, input))], [WARPS], [TMA_REGISTERS]
+        )
+    elif LDST:
+        gl.warp_specialize(
+            [(_compute, (ctx, input)), (_ldst_colocated, (ctx, input))], [WARPS], [LDST_REGISTERS]
+        )
+    else:
+        _compute(ctx, input)
+
+
+@gluon.jit
+def roles(
+    ctx,
+    input,
+    TMA_DEDICATED: tl.constexpr,
+    LDST_DEDICATED: tl.constexpr,
+    TMA_COLOCATED: tl.constexpr,
+    LDST_COLOCATED: tl.constexpr,
+    WARPS: tl.constexpr,
+    TMA_REGISTERS: tl.constexpr,
+    LDST_REGISTERS: tl.constexpr,
+):
+    """One call: open it, run the roles of each CTA to their end, close it.
+
+    Args:
+        ctx: The context.
+        input: Pointer to the rank's input.
+        TMA_DEDICATED: Whether there is a role of this realization.
+        LDST_DEDICATED: The same for this one.
+        TMA_COLOCATED: The same for this one.
+        LDST_COLOCATED: The same for this one.
+        WARPS: Warps of a co-located role.
+        TMA_REGISTERS: Registers of each thread of the one on TMA.
+        LDST_REGISTERS: Registers of each thread of the one on loads and stores.
     """
     open_call(ctx)
-    gl.warp_specialize(
-        [(_compute, (ctx, input)), (_communicate, (ctx, input))], [WARPS], [REGISTERS]
-    )
+    if TMA_DEDICATED or LDST_DEDICATED:
+        if tl.program_id(0) < tl.load(ctx + COMM_CTAS):
+            if TMA_DEDICATED:
+                _communicate(ctx, input, _TMA_DEDICATED)
+            if LDST_DEDICATED:
+                _communicate(ctx, input, _LDST_DEDICATED)
+        else:
+            _compute_beside(
+                ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, TMA_REGISTERS, LDST_REGISTERS
+            )
+    else:
+        _compute_beside(
+            ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, TMA_REGISTERS, LDST_REGISTERS
+        )
     close_call(ctx)

@@ -36,6 +36,7 @@ from syncopate.device.abi import (
     FLAGS,
     KIND_ADD,
     KIND_EPOCH,
+    NUM_REALIZATIONS,
     RANK,
     SIGNAL_ADDRESS,
     SIGNAL_KIND,
@@ -50,7 +51,6 @@ from syncopate.device.abi import (
     WAIT_SIGNAL,
     WAIT_STRIDE,
     WAITS,
-    WHERE_COMMAND,
 )
 from syncopate.device.words import (
     epoch_of,
@@ -105,13 +105,14 @@ def _report(ctx, index, wanted, seen, WHERE: tl.constexpr):
 
 
 @triton.jit
-def _block(ctx, index, wanted, seen, WHERE: tl.constexpr):
+def _block(ctx, index, wanted, seen, WHERE: tl.constexpr, ROLE: tl.constexpr):
     """Polls until the flag has come or somebody has given up; returns the value last seen."""
     flag = words32(tl.load(ctx + FLAGS)) + index
     owner_word = state_of(ctx) + STATE_ABORTED
     limit = tl.load(ctx + TIMEOUT_NS)
     start = global_timer()
-    claim = 1 + 2 * tl.program_id(0) + (WHERE == WHERE_COMMAND)
+    # Several roles of a CTA may wait at once, and one of them has to know that it is the owner.
+    claim = 1 + NUM_REALIZATIONS * tl.program_id(0) + ROLE
     owner_before = aborted(ctx)
     owner = owner_before
     while (seen - wanted < 0) & (owner == 0):
@@ -130,7 +131,9 @@ def _block(ctx, index, wanted, seen, WHERE: tl.constexpr):
 
 
 @triton.jit
-def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
+def wait_signals(
+    ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr, ROLE: tl.constexpr = 0
+):
     """Waits until the flags of the waits ``[begin, end)`` have come.
 
     A wait with count c > 0 is over when its flag is at least ``epoch * c``; one with count 0 guards a buffer of the
@@ -142,6 +145,7 @@ def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
         end: Row after the last, i32.
         WHERE: What the fault record says about who waited.
         TMA_READS: Whether TMA may read the data next.
+        ROLE: Number of the realization of the role that waits; 0 for whom no realization names.
 
     Returns:
         i32, the same in every thread: 1 when all flags have come, 0 when the call has been given up.
@@ -158,7 +162,7 @@ def wait_signals(ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr):
             wanted = tl.where(count == 0, epoch - 1, epoch * count)
             seen = _poll(flags + index)
             if seen - wanted < 0:
-                seen = _block(ctx, index, wanted, seen, WHERE)
+                seen = _block(ctx, index, wanted, seen, WHERE, ROLE)
             arrived = tl.where(seen - wanted < 0, 0, arrived)
         if TMA_READS:
             fence_tma()

@@ -5,13 +5,14 @@
 import triton
 import triton.language as tl
 
-from syncopate.device.abi import STATE, STATE_EPOCH
+from syncopate.device.abi import FIRST_ROLE, FIRST_ROLE_WORD, STATE, STATE_EPOCH
 
 __all__ = [
     "epoch_of",
     "fence_system",
     "fence_tma",
     "global_timer",
+    "role_part",
     "sleep",
     "state_of",
     "unpack_range",
@@ -49,6 +50,19 @@ def epoch_of(ctx):
 def unpack_range(word):
     """Returns the begin and the end packed in a word of the context."""
     return (word >> 32).to(tl.int32), (word & 0xFFFFFFFF).to(tl.int32)
+
+
+@triton.jit
+def role_part(ctx, ROLE: tl.constexpr):
+    """Returns the rows of the commands of a role, and which part of each is this CTA's: begin, end, part, parts, i32.
+
+    A CTA that is none of the role's has no rows.
+    """
+    word = ctx + FIRST_ROLE_WORD + 2 * (ROLE - FIRST_ROLE)
+    begin, end = unpack_range(tl.load(word))
+    first, last = unpack_range(tl.load(word + 1))
+    part = tl.program_id(0) - first
+    return begin, tl.where((part >= 0) & (part < last - first), end, begin), part, last - first
 
 
 @triton.jit

@@ -52,6 +52,7 @@ class Schedule:
         name: Name of the plan.
         world_size: Number of ranks.
         num_ctas: CTAs over which the kernel distributes its tiles.
+        comm_ctas: CTAs in front of those, which dedicated realizations have.
         tiles: Sizes of the grid of tiles.
         accesses: What a tile reads and writes.
         buffers: The plan's buffers.
@@ -62,6 +63,7 @@ class Schedule:
     name: str
     world_size: int
     num_ctas: int
+    comm_ctas: int
     tiles: tuple[int, ...]
     accesses: tuple[Access, ...]
     buffers: tuple[BufferSpec, ...]
@@ -108,6 +110,9 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         name=name,
         world_size=world_size,
         num_ctas=int(kernels[0].attributes["ctas"].value),
+        comm_ctas=int(kernels[0].attributes["comm_ctas"].value)
+        if "comm_ctas" in kernels[0].attributes
+        else 0,
         tiles=tuple(kernels[0].attributes["tiles"]),
         accesses=tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers])),
         buffers=buffers,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,21 +13,79 @@ from syncopate.abi import CommandReduction, Realization
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.interface import BufferSpec, Int64Array, Table
 
-__all__ = ["UNITS", "copy_unit", "loads_remotely", "reduced_type", "split_commands"]
+__all__ = [
+    "UNITS",
+    "Part",
+    "copy_unit",
+    "loads_remotely",
+    "reduced_type",
+    "role_parts",
+    "roles_of",
+    "split_commands",
+]
 
 UNITS: Final = (16, 8, 4, 2, 1)
 """Bytes that a communication role can move with one load and store."""
 
 
 def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
-    """Indices of the commands of the communication role, and of those of the copy engine."""
+    """Indices of the commands of communication roles, role by role as kernels read them, and of the copy engine's."""
     realization = commands.column("realization")
     engine = realization == Realization.COPY_ENGINE
     if bool((realization == Realization.NCCL).any()):
         raise InternalError(
             "a table holds a command with realization nccl, which the runtime does not issue"
         )
-    return np.flatnonzero(~engine), np.flatnonzero(engine)
+    device = np.flatnonzero(~engine)
+    return device[np.argsort(realization[device], kind="stable")], np.flatnonzero(engine)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a communication role has of a rank's call.
+
+    Attributes:
+        commands: Its rows of the commands as the kernel reads them.
+        ctas: The CTAs that share each of them.
+    """
+
+    commands: range
+    ctas: range
+
+
+def role_parts(commands: Table, comm_ctas: int, ctas: int) -> dict[Realization, Part]:
+    """The parts of a rank's roles that have commands.
+
+    Dedicated roles divide the first CTAs among them as evenly as it goes; co-located ones have all that compute.
+
+    Args:
+        commands: The rank's commands.
+        comm_ctas: CTAs in front of those that compute.
+        ctas: CTAs that compute.
+    """
+    device, _ = split_commands(commands)
+    used = [Realization(value) for value in commands.column("realization")[device].tolist()]
+    dedicated = sorted({role for role in used if role.is_dedicated})
+    parts = {}
+    for role in sorted(set(used)):
+        begin = used.index(role)
+        where = range(comm_ctas, comm_ctas + ctas)
+        if role.is_dedicated:
+            place = dedicated.index(role)
+            bounds = [comm_ctas * i // len(dedicated) for i in (place, place + 1)]
+            where = range(*bounds)
+        parts[role] = Part(range(begin, begin + used.count(role)), where)
+    return parts
+
+
+def roles_of(tables: Iterable[Mapping[str, Table]]) -> frozenset[Realization]:
+    """The device realizations of the commands of all ranks."""
+    used = {
+        Realization(value)
+        for rank_tables in tables
+        for value in np.unique(rank_tables["commands"].column("realization")).tolist()
+    }
+    return frozenset(role for role in used if role.is_device)
 
 
 def copy_unit(tables: Iterable[Mapping[str, Table]]) -> int:

@@ -328,7 +328,11 @@ class Program(Protocol):
 
     @property
     def num_ctas(self) -> int:
-        """CTAs that take part in the close protocol and in every ldst command: context word 13."""
+        """CTAs over which the tiles are distributed."""
+
+    @property
+    def comm_ctas(self) -> int:
+        """CTAs in front of those, which dedicated realizations have."""
 
     @property
     def localized(self) -> str | None:
@@ -362,6 +366,7 @@ class ProgramData:
     timeout_ns: int = DEFAULT_TIMEOUT_NS
     localized: str | None = None
     guard: KernelImage | None = None
+    comm_ctas: int = 0
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
         """The tables of one rank."""

@@ -1,8 +1,8 @@
 """Turns one rank's symbolic tables into the bytes that its kernel reads. Pure numpy.
 
 Symbolic tables name ranks, buffers and flags by number; the packed ones hold absolute addresses as this process sees
-them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out: the
-host issues those (see `engine_plan`). The runtime's own guard waits are appended behind the plan's waits.
+them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out, for the
+host issues those (see `engine_plan`), and the rest is sorted by role. The runtime's own guard waits are appended behind the plan's waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from syncopate.abi import (
     WaitField,
 )
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.runtime.commands import copy_unit, split_commands
+from syncopate.runtime.commands import copy_unit, role_parts, split_commands
 from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
 
 _SPARE_UNITS = 1 << 16
@@ -195,7 +195,7 @@ def link_rank(
         ContextWord.WAITS: own.upload + where.waits,
         ContextWord.SIGNALS: own.upload + where.signals,
         ContextWord.COMMANDS: own.upload + where.commands,
-        ContextWord.NUM_COMMANDS: where.num_commands,
+        ContextWord.COMM_CTAS: program.comm_ctas,
         ContextWord.OPEN: abi.pack_range(calls["open_begin"], calls["open_end"]),
         ContextWord.CLOSE_WAIT: abi.pack_range(calls["close_wait_begin"], calls["close_wait_end"]),
         ContextWord.CLOSE_SIGNAL: abi.pack_range(
@@ -204,13 +204,18 @@ def link_rank(
         ContextWord.FAULT: own.fault,
         ContextWord.TIMEOUT_NS: program.timeout_ns,
         ContextWord.RANK: rank,
-        ContextWord.NUM_CTAS: program.num_ctas,
+        ContextWord.NUM_CTAS: program.comm_ctas + program.num_ctas,
         ContextWord.INPUT_BEGIN: local[0],
         ContextWord.INPUT_END: local[1],
         ContextWord.GROUPS: own.upload + where.groups,
         ContextWord.TILE_GROUPS: own.upload + where.tile_groups if len(tile_groups) else 0,
         ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
+    parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)
+    for role, its in parts.items():
+        rows_word, ctas_word = abi.role_words(role)
+        words[rows_word] = abi.pack_range(its.commands.start, its.commands.stop)
+        words[ctas_word] = abi.pack_range(its.ctas.start, its.ctas.stop)
     for word, value in words.items():
         context[word] = value
     return upload

@@ -16,10 +16,17 @@ from syncopate.plan.schedule import Access, Schedule, read_schedule
 OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
     "algorithm": ("direct_push", "direct_pull", "ring_push", "ring_pull"),
     "splits": range(1, 4097),
-    "realization": ("copy_engine", "ldst_colocated"),
+    "realization": (
+        "copy_engine",
+        "tma_dedicated",
+        "tma_colocated",
+        "ldst_dedicated",
+        "ldst_colocated",
+    ),
     "order": ("arrival", "grouped"),
     "group": range(1, 2**31),
     "pause": range(1_000_001),
+    "comm-ctas": range(1, 65537),
 }
 """The pipeline's options, and what each may be: one of some words, or a number in a range."""
 

@@ -11,6 +11,12 @@ from syncopate.show.model import Lane, Transfer, read_lanes
 _MEANS = {
     "copy_engine": "by the copy engine, enqueued by the host on a side stream; takes no SM and no "
     "register, best for few large pieces",
+    "tma_dedicated": "by CTAs of the same launch that do nothing else with bulk TMA; starts with the "
+    "kernel, no host in between, takes the SMs of those CTAs but few instructions",
+    "tma_colocated": "by bulk TMA that four more warps of each computing CTA issue; starts with the "
+    "kernel, no host in between, takes shared memory beside the computation",
+    "ldst_dedicated": "by CTAs of the same launch that do nothing else with 16-byte loads and stores; "
+    "starts with the kernel, no host in between, takes the SMs of those CTAs",
     "ldst_colocated": "by four more warps of each computing CTA with 16-byte loads and stores; "
     "starts with the kernel, no host in between, small pieces cost little",
 }
@@ -25,14 +31,17 @@ def describe_schedule(program: Any) -> str:
     """
     lanes = read_lanes(program)
     used = dict.fromkeys(t.realization for lane in lanes for t in lane.transfers)
-    lines = [f"{program.world_size} ranks, {program.num_ctas} CTAs each"]
+    ctas = f"{program.num_ctas} CTAs each"
+    if program.comm_ctas:
+        ctas += f", and {program.comm_ctas} in front of them for communication"
+    lines = [f"{program.world_size} ranks, {ctas}"]
     strategy = getattr(program, "strategy", None)
     if strategy is not None:
         lines.append(
             f"strategy: all-gathers by {_value(strategy.algorithm)}, transfers in "
             f"{strategy.splits} piece(s) by {_value(strategy.realization)}, tiles by "
             f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
-            "after each block stored to another rank; what the plan itself says goes first"
+            "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
     if strategy is not None and _value(strategy.order) == "arrival":

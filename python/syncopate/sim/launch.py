@@ -31,7 +31,8 @@ class Launch:
         self.vector = start.copy()
         self._ctas = [Cta(self, index) for index in range(self.remaining)]
         for cta in self._ctas:
-            role = cta.add_role("compute", start)
+            dedicated = cta.index < machine.program.comm_ctas
+            role = cta.add_role("communicate" if dedicated else "compute", start)
             role.code = machine.kernel.entry(role, *arguments)
             machine.scheduler.spawn(role.threads.name, self._run(cta, role), role)
 

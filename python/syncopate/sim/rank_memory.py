@@ -12,6 +12,7 @@ import numpy as np
 from syncopate import abi
 from syncopate.abi import FaultField, StateWord
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime.commands import role_parts
 from syncopate.runtime.interface import (
     INPUT_DESCRIPTOR,
     INPUT_POINTER,
@@ -135,8 +136,13 @@ class RankMemory:
         skipped = machine.first_epoch - abi.FIRST_EPOCH
         for word in (StateWord.EPOCH, StateWord.ENGINE_EPOCH):
             initial[word] = wrap(machine.first_epoch, 32)
-        initial[StateWord.FINISHED] = wrap(skipped * program.num_ctas, 32)
+        ctas = program.comm_ctas + program.num_ctas
+        initial[StateWord.FINISHED] = wrap(skipped * ctas, 32)
         initial[StateWord.COMMANDS :] = wrap(skipped * program.num_ctas, 32)
+        commands = program.rank_tables(rank)["commands"]
+        for part in role_parts(commands, program.comm_ctas, program.num_ctas).values():
+            first = StateWord.COMMANDS + part.commands.start
+            initial[first : first + len(part.commands)] = wrap(skipped * len(part.ctas), 32)
         self.state.view(I32)[: len(initial)] = initial
         self._record = memory.add(
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank

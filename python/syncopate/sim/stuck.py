@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncopate.abi import Realization, StateWord
+from syncopate.runtime.commands import Part, role_parts, split_commands
 from syncopate.sim.role import Role
 from syncopate.sim.scheduler import Park, Task
 from syncopate.sim.translate import place_of
@@ -58,6 +59,14 @@ class _Waits:
         self._machine, self._program = machine, machine.program
         self._stuck = sorted(stuck, key=lambda task: task.name)
         self._by_name = {task.name: task for task in stuck}
+        self._parts = [
+            role_parts(
+                self._program.rank_tables(rank)["commands"],
+                self._program.comm_ctas,
+                self._program.num_ctas,
+            )
+            for rank in range(self._program.world_size)
+        ]
         self._producers = {task: tuple(self._find_producers(task)) for task in self._stuck}
 
     def describe(self, task: Task) -> str:
@@ -148,18 +157,21 @@ class _Waits:
                 for index, row in enumerate(tables["signals"].rows())
                 if (row["rank"], row["signal"]) == (rank, flag)
             }
-            in_role = 0
-            for number, row in enumerate(tables["commands"].rows()):
-                by_engine = row["realization"] == Realization.COPY_ENGINE
-                if raised & set(range(row["signal_begin"], row["signal_end"])):
-                    what = f"command {number} of rank {issuer}"
-                    if by_engine:
-                        yield self._tasks_of(what, self._engine_of(issuer))
-                    elif self._is_past(rank, issuer, in_role):
-                        yield _Producer(what, (), "has been carried out")
-                    else:
-                        yield self._tasks_of(what, self._roles_of(issuer, "partition"))
-                in_role += not by_engine
+            device, engine = split_commands(tables["commands"])
+            rows = tables["commands"].rows()
+            for number in sorted([*device.tolist(), *engine.tolist()]):
+                row = rows[number]
+                if not raised & set(range(row["signal_begin"], row["signal_end"])):
+                    continue
+                what = f"command {number} of rank {issuer}"
+                if number in engine:
+                    yield self._tasks_of(what, self._engine_of(issuer))
+                    continue
+                part = self._parts[issuer][Realization(row["realization"])]
+                if self._is_past(rank, issuer, int(np.flatnonzero(device == number)[0]), part):
+                    yield _Producer(what, (), "has been carried out")
+                else:
+                    yield self._tasks_of(what, self._workers_of(issuer, part))
             yield from self._calls(rank, issuer, raised)
 
     def _calls(self, rank: int, issuer: int, raised: set[int]) -> Iterator[_Producer]:
@@ -188,21 +200,30 @@ class _Waits:
         """Whether a rank is still in an earlier call than another."""
         return wrap(self._epoch(issuer) - self._epoch(rank), 32) < 0
 
-    def _is_past(self, rank: int, issuer: int, number: int) -> bool:
-        """Whether all CTAs of a rank have carried out a command of its communication role in the call of another."""
+    def _is_past(self, rank: int, issuer: int, number: int, part: Part) -> bool:
+        """Whether all CTAs of a role of a rank have carried out a command in the call of another."""
         counter = self._machine.state_words[issuer].view(_I32)[StateWord.COMMANDS + number]
-        wanted = self._epoch(rank) * self._program.num_ctas
+        wanted = self._epoch(rank) * len(part.ctas)
         return wrap(int(counter) - wanted, 32) >= 0
 
     def _engine_of(self, rank: int) -> list[str]:
         return [f"the copy engine of rank {rank}"]
 
-    def _roles_of(self, rank: int, kind: str = "") -> list[str]:
+    def _roles_of(self, rank: int) -> list[str]:
         """Names of the stuck roles of a rank's CTAs."""
         return [
             task.name
             for task in self._stuck
-            if isinstance(task.owner, Role) and task.owner.rank == rank and f" {kind}" in task.name
+            if isinstance(task.owner, Role) and task.owner.rank == rank
+        ]
+
+    def _workers_of(self, rank: int, part: Part) -> list[str]:
+        """Names of those that carry out the commands of a communication role and are stuck."""
+        ctas = tuple(f"rank {rank} CTA {cta} " for cta in part.ctas)
+        return [
+            name
+            for name in self._roles_of(rank)
+            if name.startswith(ctas) and not name.endswith(" compute")
         ]
 
     def _tasks_of(self, what: str, names: Sequence[str]) -> _Producer:
