@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from sim_table import ENGINE, LDST, PULL, PUSH, RING_PULL, Case
+from sim_table import (
+    ENGINE,
+    LDST,
+    PULL,
+    PUSH,
+    RING_PULL,
+    TMA_COLOCATED,
+    TMA_DEDICATED,
+    Case,
+)
 
-TMA_COLOCATED = TMA_DEDICATED = None
 
 
 def any_(_: Case) -> bool:
