@@ -58,6 +58,19 @@ def Chunk_WaitOp : Chunk_Op<"wait"> {
   }];
 }
 
+def Chunk_TileAccumulatesOp : Chunk_Op<"tile_accumulates"> {
+  let summary = "whether a tile adds to what is there";
+  let description = [{
+    1 if tile `tile`, row-major in the grid, adds its values to what it finds at
+    its place, 0 if it overwrites that; the same during all calls.
+
+    Example: `%adds = chunk.tile_accumulates %context[%tile] : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$tile);
+  let results = (outs I32:$accumulates);
+  let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
+}
+
 def Chunk_FinishTileOp : Chunk_Op<"finish_tile"> {
   let summary = "say that a tile's stores are issued";
   let description = [{

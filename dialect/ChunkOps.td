@@ -132,7 +132,7 @@ def Chunk_InputOp : Chunk_RegionOp<"input"> {
   }];
 }
 
-def Chunk_ProduceOp : Chunk_RegionOp<"produce"> {
+def Chunk_ProduceOp : Chunk_PlanBodyOp<"produce"> {
   let summary = "a region that a rank's tiles compute";
   let description = [{
     What the kernel that is bound to the plan writes on that rank in the course
@@ -140,15 +140,39 @@ def Chunk_ProduceOp : Chunk_RegionOp<"produce"> {
     the token, and then starts as soon as those tiles are done whose part of the
     region it touches.
 
+    With `reduce`, tiles add to what is there. It is brought by transfers that
+    the tokens in `after` come after; each tile waits for those that bring its
+    part. Its stores are atomic then, rounded once in the buffer's type.
+
     Constraints:
     * (produce_c1) the rank is in [0, number of ranks).
     * (produce_c2) the region lies inside the buffer, as a transfer's does.
     * (produce_c3) the region is at most 2^16 slices, as a transfer's is.
+    * (produce_c4) there are tokens to come after only with a reduction, which
+      is `sum`.
 
     Example:
-    `%t = chunk.produce %p[0, 0] sizes [4, 4] on 0 : !chunk.buffer<4x4xf32>`.
+
+    ```mlir
+    %t0 = chunk.produce %p[0, 0] sizes [2, 4] on 0 : !chunk.buffer<4x4xf32>
+    %t1 = chunk.put %p[0, 0] to %p[0, 0] sizes [2, 4] from 0 to 1 after(%t0)
+      : !chunk.buffer<4x4xf32> to !chunk.buffer<4x4xf32>
+    %t2 = chunk.produce %p[0, 0] sizes [2, 4] on 1 reduce sum after(%t1)
+      : !chunk.buffer<4x4xf32>
+    ```
   }];
+  let arguments = (ins Chunk_BufferType:$buffer,
+                       DenseI64ArrayAttr:$offsets,
+                       DenseI64ArrayAttr:$sizes,
+                       I64Attr:$rank,
+                       OptionalAttr<Chunk_ReductionAttr>:$reduction,
+                       Variadic<Chunk_TokenType>:$dependencies);
   let results = (outs Chunk_TokenType:$token);
+  let assemblyFormat = [{
+    $buffer `` $offsets `sizes` $sizes `on` $rank (`reduce` `` $reduction^)?
+    (`after` `(` $dependencies^ `)`)? attr-dict `:` type($buffer)
+  }];
+  let hasVerifier = 1;
 }
 
 def Chunk_OutputOp : Chunk_RegionOp<"output"> {

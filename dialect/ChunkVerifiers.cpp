@@ -237,6 +237,13 @@ static LogicalResult verifyRankRegion(RegionOp op, StringRef what) {
 LogicalResult InputOp::verify() { return verifyRankRegion(*this, "input"); }
 
 LogicalResult ProduceOp::verify() {
+  if (getReduction() && *getReduction() != Reduction::Sum) // produce_c4
+    return emitOpError() << "expects tiles to add to what is there, but got "
+                            "reduction "
+                         << stringifyReduction(*getReduction());
+  if (!getReduction() && !getDependencies().empty())
+    return emitOpError("expects nothing to come after if its tiles overwrite "
+                       "what is there");
   return verifyRankRegion(*this, "produced");
 }
 

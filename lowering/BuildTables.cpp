@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "passes/KernelDependence.h"
 #include "passes/PlanGraph.h"
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
@@ -88,7 +89,8 @@ RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
 /// since a rank raises what its peers wait for.
 class Protocol {
 public:
-  Protocol(PlanGraph &graph) : graph(graph) {
+  Protocol(PlanGraph &graph, const TileGroups &groups)
+      : graph(graph), groups(groups) {
     for (unsigned id = 0; id < graph.size(); ++id) {
       Queue queue = graph.getQueue(id);
       for (int64_t rank : findGuards(id))
@@ -98,6 +100,11 @@ public:
       if (holder != queue.first && readsInput(id) &&
           needsReady[queue].insert(holder).second)
         firstReady[id].push_back(holder);
+      int64_t owner = graph.getDstPlace(id).first;
+      if (owner != queue.first && writesOutput(id) &&
+          needsOpen[queue].insert(owner).second &&
+          !needsReady[queue].count(owner))
+        firstReady[id].push_back(owner);
     }
   }
 
@@ -124,6 +131,13 @@ public:
   /// Calls `visit` for every queue that waits for the end of rank's call.
   void forEachGuardedBy(int64_t rank, function_ref<void(Queue)> visit) {
     for (auto &[queue, ranks] : guards)
+      if (ranks.count(rank))
+        visit(queue);
+  }
+  /// Calls `visit` for every queue that writes to rank's output, and so waits
+  /// until the rank's stream has come to the call.
+  void forEachWriter(int64_t rank, function_ref<void(Queue)> visit) {
+    for (auto &[queue, ranks] : needsOpen)
       if (ranks.count(rank))
         visit(queue);
   }
@@ -156,8 +170,19 @@ private:
         .overlaps(graph.getSrcBox(id));
   }
 
+  /// The caller may still be using what the call before gave back, unless the
+  /// transfer waits for tiles of this call there anyway.
+  bool writesOutput(unsigned id) {
+    Place place = graph.getDstPlace(id);
+    return graph.getOutputIndex(place).overlaps(graph.getDstBox(id)) &&
+           llvm::none_of(groups.getGroups(id), [&](unsigned group) {
+             return groups[group].rank == place.first;
+           });
+  }
+
   PlanGraph &graph;
-  std::map<Queue, std::set<int64_t>> guards, needsReady;
+  const TileGroups &groups;
+  std::map<Queue, std::set<int64_t>> guards, needsReady, needsOpen;
   std::map<unsigned, SmallVector<int64_t>> firstGuard, firstReady;
 };
 
@@ -349,12 +374,26 @@ private:
       llvm::append_range(groups, std::array<int64_t, 3>{tileGroups[group].tiles,
                                                         begin, numSignals()});
     }
-    if (first == end)
+    // The kernel looks at every tile, whether its rank has groups or not.
+    if (graph.getPlan().getBody().getOps<ProduceOp>().empty())
       return;
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       int64_t group = tileGroups.getGroup(rank, tile);
       groupOfTile.push_back(group < 0 ? kNoGroup : group - first);
+      groupOfTile.push_back(accumulates(tile));
     }
+  }
+
+  /// Whether a tile adds to what it writes, which it does to all or to nothing.
+  bool accumulates(int64_t tile) {
+    auto coordinates = KernelDependence::getCoordinates(kernel, tile);
+    return llvm::any_of(kernel.getFootprints(), [&](FootprintOp footprint) {
+      auto buffer = kernel.getBoundBuffer(footprint.getArg());
+      return footprint.getAccess() == Access::Write &&
+             graph.isAccumulated(
+                 {rank, buffer},
+                 getAccessedBox(footprint, buffer.getType(), coordinates));
+    });
   }
 
   /// Whoever waits for the transfer: the tiles of the destination, the
@@ -394,13 +433,28 @@ private:
   void writeCalls() {
     int64_t openBegin = numSignals();
     int64_t guardBegin = numWaits();
-    std::set<int64_t> readers;
+    std::set<int64_t> readers, staged;
+    std::set<std::pair<int64_t, bool>> opened;
     protocol.forEachReader(rank, [&](Queue queue) {
       // Communication roles hear of it from the staging command.
       if (isEngine(queue.second))
-        addSignal(queue.first, layout.readyTwin(rank), StoreOne);
+        opened.insert({queue.first, true});
+      else
+        staged.insert(queue.first);
       readers.insert(queue.first);
     });
+    protocol.forEachWriter(rank, [&](Queue queue) {
+      if (isEngine(queue.second)) {
+        // The twin is raised again only when the stream has taken it down.
+        opened.insert({queue.first, true});
+        readers.insert(queue.first);
+      } else if (!staged.count(queue.first)) {
+        opened.insert({queue.first, false});
+      }
+    });
+    for (auto [to, engine] : opened)
+      engine ? addSignal(to, layout.readyTwin(rank), StoreOne)
+             : addSignal(to, layout.ready(rank), StoreEpoch);
     // Before the input is replaced, all that read it must have ended.
     for (int64_t reader : readers)
       addWait(layout.done(reader), 0);
@@ -423,6 +477,12 @@ private:
       if (graph.getQueue(id).first == rank && holder != rank)
         listeners.insert({holder, false});
     }
+    // And before it opens a call to a stream.
+    for (int64_t owner = 0; owner < layout.ranks; ++owner)
+      protocol.forEachWriter(owner, [&](Queue queue) {
+        if (queue.first == rank && isEngine(queue.second))
+          listeners.insert({owner, false});
+      });
     for (auto [to, engine] : listeners)
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
@@ -460,7 +520,8 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
     PlanGraph graph(plan);
     if (failed(graph.requireSignals()) || failed(graph.requireInputsKept()))
       return signalPassFailure();
-    Protocol protocol(graph);
+    TileGroups groups(graph);
+    Protocol protocol(graph, groups);
     int64_t rest = pause;
     if (rest < 0)
       rest = plan.getStrategyOrDefault().getPause();
@@ -469,7 +530,6 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
                          << StrategyAttr::kMaxPause << "], but got " << rest;
       return signalPassFailure();
     }
-    TileGroups groups(graph);
     auto kernels = plan.getBody().getOps<KernelOp>();
     for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
       if (!getTileWaits(schedule)) {

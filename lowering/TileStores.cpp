@@ -9,6 +9,7 @@
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -122,6 +123,32 @@ static Value computeTile(OpBuilder &builder, Location loc, KernelOp kernel,
   return tile;
 }
 
+/// True if tiles add to what is in the buffer on some rank.
+static bool isAccumulated(Value buffer) {
+  return llvm::any_of(buffer.getUsers(), [](Operation *user) {
+    auto produce = dyn_cast<ProduceOp>(user);
+    return produce && produce.getReduction();
+  });
+}
+
+/// Lets a store add to what is there if its tile is to.
+static void makeAccumulating(OpBuilder &builder, Operation *store,
+                             Value context, Value tile) {
+  Location loc = store->getLoc();
+  Value adds = TileAccumulatesOp::create(builder, loc, context, tile);
+  Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
+  Value condition =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, adds, zero);
+  auto choice = scf::IfOp::create(builder, loc, TypeRange(), condition,
+                                  /*withElseRegion=*/true);
+  OperationState reduce(loc, kBulkReduce);
+  reduce.addOperands(store->getOperands());
+  reduce.propertiesAttr = builder.getDictionaryAttr(
+      builder.getNamedAttr(kReduceKind, builder.getI32IntegerAttr(kReduceAdd)));
+  choice.getThenBodyBuilder().create(reduce);
+  store->moveBefore(choice.elseBlock(), choice.elseBlock()->begin());
+}
+
 LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *function,
                                            Value context) {
   SmallVector<FootprintOp> writes;
@@ -137,6 +164,7 @@ LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *function,
       return kernel.emitOpError()
              << "expects tiles to compute chunks by one argument, but got "
              << name << " and " << footprint.getArgAttr();
+  bool accumulates = isAccumulated(kernel.getBoundBuffer(name.getValue()));
   FailureOr<SmallVector<Inverse>> inverse = invert(kernel, writes);
   if (failed(inverse))
     return failure();
@@ -169,13 +197,19 @@ LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *function,
     }
     llvm::sort(
         ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    for (size_t i = writes.size() - 1; i < ops.size(); i += writes.size()) {
-      OpBuilder builder(ops[i]->getContext());
-      builder.setInsertionPointAfter(ops[i]);
+    for (auto [number, op] : llvm::enumerate(ops)) {
+      bool isLast = number % writes.size() == writes.size() - 1;
+      if (!isLast && !accumulates)
+        continue;
+      OpBuilder builder(op);
       size_t dims = writes.front().getMap().getNumResults();
-      Value tile = computeTile(builder, ops[i]->getLoc(), kernel, *inverse,
-                               ops[i]->getOperands().slice(1, dims));
-      FinishTileOp::create(builder, ops[i]->getLoc(), context, tile);
+      Value tile = computeTile(builder, op->getLoc(), kernel, *inverse,
+                               op->getOperands().slice(1, dims));
+      builder.setInsertionPointAfter(op);
+      if (accumulates)
+        makeAccumulating(builder, op, context, tile);
+      if (isLast)
+        FinishTileOp::create(builder, op->getLoc(), context, tile);
     }
   }
   return success();

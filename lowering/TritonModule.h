@@ -37,6 +37,11 @@ inline constexpr llvm::StringLiteral kNumPrograms = "tt.get_num_programs";
 inline constexpr llvm::StringLiteral kBulkStore =
     "ttng.async_tma_copy_local_to_global";
 
+/// The same, added to what is there; the kind of that in its attributes.
+inline constexpr llvm::StringLiteral kBulkReduce = "ttng.async_tma_reduce";
+inline constexpr llvm::StringLiteral kReduceKind = "kind";
+inline constexpr int32_t kReduceAdd = 1;
+
 /// Names of the arguments that a wrapper adds to a kernel: a pointer to the
 /// rank's input, and, with the name of a descriptor argument behind it, a
 /// descriptor of that input.

@@ -130,6 +130,21 @@ public:
       write(to, std::move(box), std::move(piece));
   }
 
+  /// Lets tiles add to what is there.
+  void accumulate(ProduceOp produce) {
+    Place place{produce.getRank(), produce.getBuffer()};
+    Box region(produce.getOffsets(), produce.getSizes());
+    SmallVector<std::pair<Box, Piece>> sums;
+    forEachPiece(place, region, [&](const Box &box, const Piece &piece) {
+      Piece sum = piece;
+      sum.content.combine(makeOrigin(place), *produce.getReduction(), graph);
+      sums.emplace_back(box, std::move(sum));
+    });
+    getMap(place).subtract(region);
+    for (auto &[box, piece] : sums)
+      write(place, std::move(box), std::move(piece));
+  }
+
   /// Calls `visit` for each part of a region whose elements are made and were
   /// brought alike.
   void forEachPiece(Place place, const Box &region,
@@ -143,11 +158,16 @@ private:
   /// A region that a rank brings along is made of itself.
   template <typename RegionOp> void addOrigin(RegionOp op) {
     Place place{op.getRank(), op.getBuffer()};
-    SmallVector<int64_t, 4> none(op.getOffsets().size(), 0);
+    write(place, Box(op.getOffsets(), op.getSizes()),
+          {makeOrigin(place), std::nullopt});
+  }
+
+  static Content makeOrigin(Place place) {
+    auto type = cast<BufferType>(place.second.getType());
+    SmallVector<int64_t, 4> none(type.getRank(), 0);
     Content content;
     content.parts.push_back({place, none});
-    write(place, Box(op.getOffsets(), op.getSizes()),
-          {std::move(content), std::nullopt});
+    return content;
   }
 
   BoxMap &getMap(Place place) {
@@ -332,7 +352,10 @@ struct CheckClaims : impl::CheckClaimsPassBase<CheckClaims> {
     for (Operation &op : plan.getBody().getOps()) {
       if (isa<TransferOpInterface>(op))
         memory.move(next++);
-      else if (auto claim = dyn_cast<ClaimOp>(op))
+      else if (auto produce = dyn_cast<ProduceOp>(op)) {
+        if (produce.getReduction())
+          memory.accumulate(produce);
+      } else if (auto claim = dyn_cast<ClaimOp>(op))
         if (failed(Checker(graph, memory, claim).check()))
           return signalPassFailure();
     }

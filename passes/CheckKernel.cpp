@@ -74,7 +74,8 @@ private:
                     getAccessedBox(footprint, buffer.getType(), coordinates)};
         if (write.region.isEmpty())
           continue;
-        if (failed(checkOutside(graph, kernel, place, write)))
+        if (failed(checkOutside(graph, kernel, place, write)) ||
+            failed(checkAccumulated(graph, kernel, place, write)))
           return failure();
         if (produced) {
           index.add(write.region, writes.size());
@@ -119,6 +120,29 @@ private:
       return diag;
     }
     return success();
+  }
+
+  /// A tile adds to all that it writes, or to nothing.
+  static LogicalResult checkAccumulated(PlanGraph &graph, KernelOp kernel,
+                                        Place place, Write &write) {
+    SmallVector<Box> rest{write.region};
+    ProduceOp sum;
+    graph.getProducedIndex(place).forEachOverlap(
+        write.region, [&](unsigned number) {
+          ProduceOp produce = graph.getProduced(place)[number];
+          if (!produce.getReduction())
+            return;
+          sum = produce;
+          subtract(rest, Box(produce.getOffsets(), produce.getSizes()));
+        });
+    if (!sum || rest.empty())
+      return success();
+    InFlightDiagnostic diag =
+        report(kernel, place.first, write)
+        << "what it adds to at one part, but not at offsets ["
+        << rest.front().offsets << "] sizes [" << rest.front().sizes << "]";
+    diag.attachNote(sum.getLoc()) << "the region that it adds to";
+    return diag;
   }
 
   /// True if two regions meet in what the plan says that tiles compute.

@@ -49,6 +49,24 @@ private:
     return it->second;
   }
 
+  /// What tiles add to is there.
+  LogicalResult checkAccumulated(ProduceOp produce) {
+    Place place{produce.getRank(), produce.getBuffer()};
+    Box region(produce.getOffsets(), produce.getSizes());
+    SmallVector<Box> missing{region};
+    graph.getWriters(place).forEachOverlap(region, [&](unsigned id) {
+      if (graph.isBefore(id, produce.getToken()))
+        subtract(missing, graph.getDstBox(id));
+    });
+    if (missing.empty())
+      return success();
+    return produce.emitOpError()
+           << "expects tiles to add to what transfers before it bring to rank "
+           << place.first << ", but none brings offsets ["
+           << missing.front().offsets << "] sizes [" << missing.front().sizes
+           << "]";
+  }
+
   /// What tiles compute is no input, and computed once.
   LogicalResult checkProduced() {
     for (ProduceOp produce : graph.getPlan().getBody().getOps<ProduceOp>()) {
@@ -57,6 +75,8 @@ private:
       if (graph.getInputIndex(place).overlaps(region))
         return produce.emitOpError() << "names a region of rank " << place.first
                                      << " that an input names too";
+      if (produce.getReduction() && failed(checkAccumulated(produce)))
+        return failure();
       ProduceOp other;
       graph.getProducedIndex(place).forEachOverlap(region, [&](unsigned id) {
         if (graph.getProduced(place)[id] != produce)
@@ -78,7 +98,8 @@ private:
     ProduceOp missing;
     graph.getProducedIndex(place).forEachOverlap(region, [&](unsigned number) {
       ProduceOp produce = graph.getProduced(place)[number];
-      if (!graph.isAfter(produce.getToken(), id))
+      if (!graph.isAfter(produce.getToken(), id) &&
+          !(produce.getReduction() && graph.isBefore(id, produce.getToken())))
         missing = produce;
     });
     if (!missing)
@@ -86,7 +107,8 @@ private:
     InFlightDiagnostic diag = graph.getTransfer(id).emitOpError()
                               << "touches a region that tiles of rank "
                               << place.first
-                              << " compute, and does not come after it";
+                              << " compute, and does not come after it"
+                              << (missing.getReduction() ? ", nor before" : "");
     diag.attachNote(missing.getLoc()) << "the region";
     return diag;
   }
@@ -104,13 +126,16 @@ private:
   /// What a transfer reads at a place is there.
   LogicalResult checkRead(unsigned id, Place place, const Box &region) {
     Accesses &there = getAccesses(place);
+    if (failed(checkAfterTiles(id, place, region)))
+      return failure();
     SmallVector<Box> missing{region};
     graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
       subtract(missing, graph.getInputs(place)[input]);
     });
     graph.getProducedIndex(place).forEachOverlap(region, [&](unsigned number) {
       ProduceOp produce = graph.getProduced(place)[number];
-      subtract(missing, Box(produce.getOffsets(), produce.getSizes()));
+      if (graph.isAfter(produce.getToken(), id))
+        subtract(missing, Box(produce.getOffsets(), produce.getSizes()));
     });
     std::optional<unsigned> unordered;
     there.writes.forEachOverlap(region, [&](const Box &part, unsigned writer) {
@@ -127,7 +152,7 @@ private:
              << missing.front().sizes << "] what rank " << place.first
              << " does not hold: it is no input, no tile computes it, and no "
                 "transfer that this one comes after brings it";
-    return checkAfterTiles(id, place, region);
+    return success();
   }
 
   /// This transfer comes after all that have written or read the destination,

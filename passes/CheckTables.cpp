@@ -189,7 +189,7 @@ private:
               getAccessedBox(footprint, buffer.getType(),
                              KernelDependence::getCoordinates(kernel, tile));
           if (!region.isEmpty() &&
-              failed(checkWrittenTile(mine, position, place, region)))
+              failed(checkWrittenTile(mine, position, tile, place, region)))
             return failure();
         }
       }
@@ -198,12 +198,17 @@ private:
   }
 
   LogicalResult checkWrittenTile(const ScheduleTables &mine, int64_t position,
-                                 Place place, const Box &region) {
+                                 int64_t number, Place place,
+                                 const Box &region) {
+    ArrayRef<int64_t> coordinates =
+        ArrayRef(mine.getTiles()[position].coordinates)
+            .take_front(kernel.getTiles().size());
     std::optional<unsigned> early, late;
     Reuse &reuse = getReuse(place);
     for (BoxIndex *index : {&graph.getReaders(place), &graph.getWriters(place)})
       index->forEachOverlap(region, [&](unsigned id) {
-        if (!order.isTileDone(place.first, position, atStart(id)))
+        if (!graph.isBeforeTiles(id, place, region) &&
+            !order.isTileDone(place.first, position, atStart(id)))
           early = id;
       });
     for (BoxIndex *index : {&reuse.readers, &reuse.writers})
@@ -211,15 +216,17 @@ private:
         if (!order.wasComplete(last[id], order.atTile(place.first, position)))
           late = id;
       });
+    if (mine.getTileGroups()[number].accumulates !=
+        graph.isAccumulated(place, region))
+      return mine.getSchedule().emitOpError()
+             << "expects tile_groups to say of tile [" << coordinates
+             << "] whether it adds to what is there, as the plan does";
     if (!early && !late)
       return success();
     InFlightDiagnostic diag =
         early ? report(*early) << "without a wait for "
               : static_cast<InFlightDiagnostic>(kernel.emitOpError());
-    diag << "tile ["
-         << ArrayRef(mine.getTiles()[position].coordinates)
-                .take_front(kernel.getTiles().size())
-         << "] of rank " << place.first;
+    diag << "tile [" << coordinates << "] of rank " << place.first;
     if (early) {
       diag << ", which computes what it touches";
       diag.attachNote(kernel.getLoc()) << "the kernel";
@@ -253,6 +260,12 @@ private:
           << "the other transfer";
       return diag;
     }
+    if (place.first != graph.getTransfer(id).getExecutor() &&
+        graph.getOutputIndex(place).overlaps(box) &&
+        !order.isStaged(place.first, seen))
+      return report(id) << "without a wait for rank " << place.first
+                        << " to have begun its call: it writes to what the "
+                           "call before has given back there";
     if (!order.hasEnded(place.first, seen))
       return report(id) << "without a wait for the call before of rank "
                         << place.first << ", to which it writes";

@@ -147,16 +147,26 @@ KernelDependence::findTransfers(PlanGraph &graph, KernelOp kernel,
   return found;
 }
 
+SmallVector<unsigned> KernelDependence::findAccumulated(PlanGraph &graph,
+                                                        Place place,
+                                                        const Box &region) {
+  SmallVector<unsigned> found;
+  graph.getWriters(place).forEachOverlap(region, [&](unsigned id) {
+    if (graph.isBeforeTiles(id, place, region))
+      found.push_back(id);
+  });
+  return found;
+}
+
 KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
                                    int64_t rank)
     : rank(rank) {
   llvm::BitVector isAncestor(graph.size());
   for (unsigned id : graph.getAncestors(kernel.getDependencies()))
     isAncestor.set(id);
-  SmallVector<std::pair<FootprintOp, TypedValue<BufferType>>> reads;
+  SmallVector<std::pair<FootprintOp, TypedValue<BufferType>>> accesses;
   for (FootprintOp footprint : kernel.getFootprints())
-    if (footprint.getAccess() == Access::Read)
-      reads.emplace_back(footprint, kernel.getBoundBuffer(footprint.getArg()));
+    accesses.emplace_back(footprint, kernel.getBoundBuffer(footprint.getArg()));
 
   // Tiles of a row of the grid read the same region of an operand, so the
   // transfers of a region are looked up once, and those of a set of regions
@@ -167,11 +177,11 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
       regions;
   SmallVector<SmallVector<unsigned>> perRegion(1);
   std::map<SmallVector<unsigned>, unsigned> setOfRegions, setNumbers;
-  SmallVector<unsigned> used(reads.size());
+  SmallVector<unsigned> used(accesses.size());
   for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
     std::array<int64_t, 3> coordinates = getCoordinates(kernel, tile);
-    for (auto [number, read] : llvm::enumerate(reads)) {
-      auto [footprint, buffer] = read;
+    for (auto [number, access] : llvm::enumerate(accesses)) {
+      auto [footprint, buffer] = access;
       Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
       used[number] = 0;
       if (region.isEmpty())
@@ -181,6 +191,10 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
       used[number] = it->second;
       if (!isNew)
         continue;
+      if (footprint.getAccess() == Access::Write) {
+        perRegion.push_back(findAccumulated(graph, {rank, buffer}, region));
+        continue;
+      }
       auto transfers = findTransfers(graph, kernel, footprint, {rank, buffer},
                                      region, coordinates, isAncestor);
       if (failed(transfers)) {

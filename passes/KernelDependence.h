@@ -17,7 +17,7 @@
 namespace syncopate {
 
 /// The chunk-tile dependence graph of one kernel on one rank: for each tile,
-/// the transfers that bring a byte of its footprint.
+/// the transfers that bring a byte of what it reads, or adds to.
 class KernelDependence {
 public:
   /// Emits an error at the kernel, and leaves the result invalid, if a tile
@@ -45,6 +45,9 @@ private:
                 chunk::FootprintOp footprint, Place place, const Box &region,
                 llvm::ArrayRef<int64_t> tile,
                 const llvm::BitVector &isAncestor);
+  /// Looks up the transfers that bring what a tile adds to.
+  static llvm::SmallVector<unsigned>
+  findAccumulated(PlanGraph &graph, Place place, const Box &region);
 
   int64_t rank;
   bool valid = true;

@@ -26,6 +26,9 @@ PlanGraph::PlanGraph(PlanOp plan) : plan(plan) {
     inputIndices[place].add(region, inputs[place].size());
     inputs[place].push_back(std::move(region));
   }
+  for (OutputOp output : plan.getBody().getOps<OutputOp>())
+    outputIndices[key({output.getRank(), output.getBuffer()})].add(
+        {output.getOffsets(), output.getSizes()}, 0);
   for (Operation &op : plan.getBody().getOps()) {
     auto transfer = dyn_cast<TransferOpInterface>(op);
     auto join = dyn_cast<JoinOp>(op);
@@ -39,6 +42,8 @@ PlanGraph::PlanGraph(PlanOp plan) : plan(plan) {
       dependencies = transfer.getDependencies();
     else if (join)
       dependencies = join.getDependencies();
+    else
+      dependencies = produce.getDependencies();
     for (Value token : dependencies)
       if (auto it = nodeOfToken.find(token); it != nodeOfToken.end())
         edges.push_back(it->second);
@@ -189,6 +194,24 @@ void PlanGraph::reduce() {
       successors[before].push_back(id);
     predecessors[id] = std::move(direct);
   }
+}
+
+bool PlanGraph::isAccumulated(Place place, const Box &region) {
+  bool found = false;
+  getProducedIndex(place).forEachOverlap(region, [&](unsigned number) {
+    ProduceOp produce = getProduced(place)[number];
+    found |= produce.getReduction().has_value();
+  });
+  return found;
+}
+
+bool PlanGraph::isBeforeTiles(unsigned id, Place place, const Box &region) {
+  bool found = false;
+  getProducedIndex(place).forEachOverlap(region, [&](unsigned number) {
+    ProduceOp produce = getProduced(place)[number];
+    found |= isBefore(id, produce.getToken());
+  });
+  return found;
 }
 
 BoxIndex &PlanGraph::getReadingRanks(Place place) {

@@ -52,6 +52,10 @@ public:
   bool isAfter(mlir::Value token, unsigned id) {
     return isNodeOrdered(nodeOfToken.lookup(token), nodeOfTransfer[id]);
   }
+  /// True if what `token` says comes after transfer `id`, by tokens.
+  bool isBefore(unsigned id, mlir::Value token) {
+    return isNodeOrdered(nodeOfTransfer[id], nodeOfToken.lookup(token));
+  }
   /// True if `after` comes after `before`, however indirectly, by tokens.
   /// Fastest if questions about the same `after` follow one another.
   bool isOrdered(unsigned before, unsigned after) {
@@ -83,6 +87,13 @@ public:
   /// An index of the ranks that carry out transfers that read a place, by what
   /// they read.
   BoxIndex &getReadingRanks(Place place);
+
+  /// Indices of a place's outputs.
+  BoxIndex &getOutputIndex(Place place) { return outputIndices[key(place)]; }
+  /// True if tiles add to what is in a region.
+  bool isAccumulated(Place place, const Box &region);
+  /// True if a transfer touches, in `region`, what tiles then add to.
+  bool isBeforeTiles(unsigned id, Place place, const Box &region);
 
   /// The index of a buffer in the plan.
   int64_t getBufferIndex(mlir::Value buffer) { return bufferIndex[buffer]; }
@@ -125,7 +136,7 @@ private:
   std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<chunk::ProduceOp>>
       produced;
   std::map<std::pair<int64_t, int64_t>, BoxIndex> inputIndices, producedIndices,
-      writers, readers, readingRanks;
+      outputIndices, writers, readers, readingRanks;
 
   /// The node of each token; the transfer of each node, or -1; the node of each
   /// transfer; and the predecessors of all nodes, one after another.

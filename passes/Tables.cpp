@@ -36,12 +36,13 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
   ScheduleOp schedule = tables.getSchedule();
   ArrayRef<GroupRow> groups = tables.getGroups();
   ArrayRef<TileGroupRow> tileGroups = tables.getTileGroups();
-  if (tileGroups.size() != tables.getTiles().size() &&
-      !(tileGroups.empty() && groups.empty()))
-    return schedule.emitOpError()
-           << "expects tile_groups to have a row for each of "
-           << tables.getTiles().size() << " tiles, but got "
-           << tileGroups.size();
+  auto plan = cast<PlanOp>(schedule->getParentOp());
+  bool produces = !plan.getBody().getOps<ProduceOp>().empty();
+  if (tileGroups.size() != (produces ? tables.getTiles().size() : 0))
+    return schedule.emitOpError() << "expects tile_groups to have a row for "
+                                     "each tile if tiles compute "
+                                     "chunks, and else none, but got "
+                                  << tileGroups.size();
   SmallVector<int64_t> counts(groups.size());
   for (auto [tile, row] : llvm::enumerate(tileGroups)) {
     if (row.group == kNoGroup)

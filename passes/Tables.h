@@ -35,7 +35,7 @@ constexpr llvm::StringRef kCallColumns[] = {
     "close_signal_begin", "close_signal_end"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
-constexpr llvm::StringRef kTileGroupColumns[] = {"group"};
+constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates"};
 
 /// What stands for the reduction of a command that copies; those that reduce
 /// have one more than the number of their \c chunk::Reduction.
@@ -79,6 +79,8 @@ struct GroupRow {
 };
 struct TileGroupRow {
   int64_t group;
+  /// 1 if the tile adds to what is there, else 0.
+  int64_t accumulates;
 };
 
 /// Rows are read in place, so their fields are the columns, and nothing else.

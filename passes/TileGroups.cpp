@@ -46,8 +46,10 @@ TileGroups::TileGroups(PlanGraph &graph) {
         Place place{rank, buffer};
         for (BoxIndex *index :
              {&graph.getReaders(place), &graph.getWriters(place)})
-          index->forEachOverlap(region,
-                                [&](unsigned id) { waiting.insert(id); });
+          index->forEachOverlap(region, [&](unsigned id) {
+            if (!graph.isBeforeTiles(id, place, region))
+              waiting.insert(id);
+          });
       }
       groupOfTile[rank].push_back(-1);
       if (waiting.empty())

@@ -58,7 +58,7 @@ class ContextWord(enum.IntEnum):
     GROUPS = 16
     """Address of i32[groups][GROUP_STRIDE]: groups of tiles that transfers wait for."""
     TILE_GROUPS = 17
-    """Address of i32[tiles]: the group of each tile, row-major in the grid, or NO_GROUP; 0 if there are no groups."""
+    """Address of i32[tiles][TILE_GROUP_STRIDE]; row t is tile t, row-major in the grid."""
     GROUP_COUNTERS = 18
     """Address of i32[groups]: how many tiles of each group have ever been done."""
     TMA_DEDICATED_COMMANDS = 19
@@ -115,6 +115,15 @@ class GroupField(enum.IntEnum):
     """Tiles in the group."""
     SIGNAL_BEGIN = 1
     SIGNAL_END = 2
+
+
+class TileGroupField(enum.IntEnum):
+    """Fields of a row of tile groups, i32; the names are those of the table's columns."""
+
+    GROUP = 0
+    """Row of the groups, or NO_GROUP."""
+    ACCUMULATES = 1
+    """1 if the tile adds to what is there, else 0."""
 
 
 NO_GROUP: Final = -1
@@ -271,6 +280,7 @@ WAIT_STRIDE: Final = _stride(WaitField)
 SIGNAL_STRIDE: Final = _stride(SignalField)
 COMMAND_STRIDE: Final = _stride(CommandField)
 GROUP_STRIDE: Final = _stride(GroupField)
+TILE_GROUP_STRIDE: Final = _stride(TileGroupField)
 ALIGNMENT: Final = 128
 
 

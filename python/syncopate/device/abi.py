@@ -18,6 +18,7 @@ from syncopate.abi import (
     SignalKind,
     StateWord,
     TileField,
+    TileGroupField,
     WaitField,
 )
 
@@ -68,7 +69,9 @@ GROUP_STRIDE: Final = _constant(abi.GROUP_STRIDE)
 GROUP_COUNT: Final = _constant(GroupField.COUNT)
 GROUP_SIGNAL_BEGIN: Final = _constant(GroupField.SIGNAL_BEGIN)
 GROUP_SIGNAL_END: Final = _constant(GroupField.SIGNAL_END)
-NO_GROUP: Final = _constant(abi.NO_GROUP)
+TILE_GROUP_STRIDE: Final = _constant(abi.TILE_GROUP_STRIDE)
+TILE_GROUP_GROUP: Final = _constant(TileGroupField.GROUP)
+TILE_GROUP_ACCUMULATES: Final = _constant(TileGroupField.ACCUMULATES)
 
 WAIT_STRIDE: Final = _constant(abi.WAIT_STRIDE)
 WAIT_SIGNAL: Final = _constant(WaitField.SIGNAL)

@@ -17,6 +17,9 @@ from syncopate.device.abi import (
     TILE_C0,
     TILE_C1,
     TILE_C2,
+    TILE_GROUP_ACCUMULATES,
+    TILE_GROUP_GROUP,
+    TILE_GROUP_STRIDE,
     TILE_GROUPS,
     TILE_STRIDE,
     TILE_WAIT_BEGIN,
@@ -26,7 +29,7 @@ from syncopate.device.abi import (
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
-__all__ = ["finish_tile", "input_rows", "read_tile"]
+__all__ = ["finish_tile", "input_rows", "read_tile", "tile_accumulates"]
 
 
 @triton.jit
@@ -44,6 +47,17 @@ def input_rows(ctx):
 
 
 @triton.jit
+def _tile_group(ctx, tile):
+    return words32(tl.load(ctx + TILE_GROUPS)) + tile * TILE_GROUP_STRIDE
+
+
+@triton.jit
+def tile_accumulates(ctx, tile):
+    """Returns 1 if a tile, row-major in the grid, adds to what is there, else 0, i32."""
+    return tl.load(_tile_group(ctx, tile) + TILE_GROUP_ACCUMULATES)
+
+
+@triton.jit
 def finish_tile(ctx, tile, TMA_STORES: tl.constexpr):
     """Counts a tile as done in its group; whoever makes the group full raises its signals.
 
@@ -56,7 +70,7 @@ def finish_tile(ctx, tile, TMA_STORES: tl.constexpr):
         tile: Number of the tile, row-major in the grid, i32.
         TMA_STORES: Whether its stores may be TMA's, which are complete only when the issuing thread has waited for them.
     """
-    group = tl.load(words32(tl.load(ctx + TILE_GROUPS)) + tile)
+    group = tl.load(_tile_group(ctx, tile) + TILE_GROUP_GROUP)
     if group >= 0:
         if TMA_STORES:
             wait_for_tma_stores()

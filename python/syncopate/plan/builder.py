@@ -174,16 +174,41 @@ class Plan:
         self._region(ops.InputOp, chunk, rank)
         self.inputs.add(chunk.buffer.name)
 
-    def produce(self, chunk: Chunk, *, rank: int) -> Token:
+    def produce(
+        self,
+        chunk: Chunk,
+        *,
+        rank: int,
+        reduction: str | None = None,
+        after: Iterable[Token] = (),
+    ) -> Token:
         """Says that the tiles of the kernel that the plan is compiled with compute a chunk of a rank.
 
         Transfers that read the chunk, or write to it, come after the token; each starts as soon as the tiles are done
         whose part of the chunk it touches.
 
+        Args:
+            chunk: The chunk.
+            rank: The rank.
+            reduction: sum, if tiles add to what is there instead of overwriting it.
+            after: Transfers that bring what they add to; each tile waits for those that bring its part.
+
         Raises:
-            PlanError: The rank is none of the plan, or the chunk lies outside the buffer.
+            PlanError: A rule of `chunk.produce` is broken.
         """
-        return self._checked_token(self._region(ops.ProduceOp, chunk, rank))
+        tokens = self._own_tokens(after)
+        buffer = self._own_chunk("chunk", chunk).buffer
+        number = _integer("rank", rank)
+        with self._here():
+            op = ops.ProduceOp(
+                buffer.value,
+                list(chunk.offsets),
+                list(chunk.sizes),
+                number,
+                tokens,
+                reduction=_enum("reduction", reduction, ops.Reduction),
+            )
+            return self._checked_token(op)
 
     def output(self, chunk: Chunk, *, rank: int) -> None:
         """Says that a call gives back a chunk of a rank.

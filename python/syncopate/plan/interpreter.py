@@ -122,10 +122,15 @@ class _Run:
     ) -> None:
         self.world_size, self.inputs, self.types = world_size, inputs, types
         self.memory: dict[str, list[Contents]] = {}
+        self.initial: dict[tuple[str, int], Array] = {}
 
     def contents(self, value: ir.Value, rank: int) -> Contents:
         """A rank's instance of a buffer."""
         return self.memory[_name(value)][rank]
+
+    def computed(self, value: ir.Value, rank: int, box: tuple[slice, ...]) -> Array:
+        """What tiles of a rank compute of a buffer at a box."""
+        return self.initial[_name(value), rank][box]
 
 
 Meaning = Callable[[_Run, Any], None]
@@ -183,11 +188,23 @@ def _buffer(run: _Run, op: Any) -> None:
                 )
             contents.data[box] = part
             contents.defined[box] = True
+        run.initial[name, rank] = contents.data.copy()
+
+
+@_means(ops.ProduceOp)
+def _produce(run: _Run, op: Any) -> None:
+    """What tiles overwrite is placed with its buffer; here they add to what transfers have brought meanwhile."""
+    combine = _reduction(op)
+    if combine is None:
+        return
+    rank = op.attributes["rank"].value
+    box = _box(op.attributes["offsets"], op.attributes["sizes"])
+    target = run.contents(op.operands[0], rank)
+    target.data[box] = combine(target.data[box], run.computed(op.operands[0], rank, box))
 
 
 @_means(
     ops.InputOp,
-    ops.ProduceOp,
     ops.OutputOp,
     ops.JoinOp,
     ops.ClaimOp,

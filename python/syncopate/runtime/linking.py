@@ -23,6 +23,7 @@ from syncopate.abi import (
     SignalKind,
     StateWord,
     TileField,
+    TileGroupField,
     WaitField,
 )
 from syncopate.errors import InternalError, SyncopateError
@@ -124,7 +125,9 @@ def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
         commands=commands_at,
         groups=groups_at,
         tile_groups=tile_groups_at,
-        nbytes=abi.align(tile_groups_at + 4 * len(tables["tile_groups"].values)),
+        nbytes=abi.align(
+            tile_groups_at + 4 * abi.TILE_GROUP_STRIDE * len(tables["tile_groups"].values)
+        ),
         num_commands=len(device),
         num_groups=num_groups,
     )
@@ -179,8 +182,13 @@ def link_rank(
     rows = part(where.groups, np.int32, where.num_groups, abi.GROUP_STRIDE)
     for group_field in GroupField:
         rows[:, group_field] = _as_int32(rank, tables, "groups", group_field.name.lower())
-    tile_groups = _as_int32(rank, tables, "tile_groups", "group")
-    part(where.tile_groups, np.int32, len(tile_groups), 1)[:, 0] = tile_groups
+    rows = part(
+        where.tile_groups, np.int32, len(tables["tile_groups"].values), abi.TILE_GROUP_STRIDE
+    )
+    for tile_group_field in TileGroupField:
+        rows[:, tile_group_field] = _as_int32(
+            rank, tables, "tile_groups", tile_group_field.name.lower()
+        )
 
     calls = tables["calls"].rows()[0]
     own_input = own_input_bytes(program, rank)
@@ -208,7 +216,7 @@ def link_rank(
         ContextWord.INPUT_BEGIN: local[0],
         ContextWord.INPUT_END: local[1],
         ContextWord.GROUPS: own.upload + where.groups,
-        ContextWord.TILE_GROUPS: own.upload + where.tile_groups if len(tile_groups) else 0,
+        ContextWord.TILE_GROUPS: own.upload + where.tile_groups,
         ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
     parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)

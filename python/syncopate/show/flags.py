@@ -5,35 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from syncopate.runtime.interface import SignalMeaning
+
+_NAMES = {
+    SignalMeaning.DATA: "s{}",
+    SignalMeaning.READY: "ready[{}]",
+    SignalMeaning.DONE: "done[{}]",
+    SignalMeaning.ENGINE_DONE: "engine_done",
+    SignalMeaning.GROUP: "tiles[{}]",
+}
+
 
 def raised_flag(program: Any, signal: int) -> str:
-    """A flag: `s3` says that transfer 3 is complete; `ready[1]`, `done[1]`, `engine_done`.
+    """A flag: `s3` says that transfer 3 is complete; `ready[1]`, `done[1]`, `engine_done`, `tiles[2]`.
 
     The binary twin of a flag, which streams wait for, has its name and `for streams` behind it.
     """
-    layout, world = program.signal_layout, program.world_size
-    for kind, words in (
-        ("ready", "ready[{}]"),
-        ("done", "done[{}]"),
-        ("ready_twin", "ready[{}] for streams"),
-        ("done_twin", "done[{}] for streams"),
-    ):
-        first = getattr(layout, kind)
-        if first <= signal < first + world:
-            return words.format(signal - first)
-    if signal == layout.engine_done:
-        return "engine_done"
-    if signal >= layout.data_twin:
-        return f"s{signal - layout.data_twin} for streams"
-    return f"s{signal}"
+    meaning, index, twin = program.signal_layout.decode(signal)
+    return _NAMES[meaning].format(index) + (" for streams" if twin else "")
 
 
 def waited_flag(program: Any, signal: int, count: int) -> str:
     """A flag that is waited for; what guards a buffer is the end of the call before."""
-    layout, world = program.signal_layout, program.world_size
-    twin = layout.done_twin <= signal < layout.done_twin + world
-    before = " of the call before" if count == 0 or twin else ""
-    return raised_flag(program, signal) + before
+    meaning, _, twin = program.signal_layout.decode(signal)
+    before = count == 0 or (meaning is SignalMeaning.DONE and twin)
+    return raised_flag(program, signal) + (" of the call before" if before else "")
 
 
 def join(words: Sequence[str]) -> str:

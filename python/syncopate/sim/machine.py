@@ -127,15 +127,8 @@ class Machine:
 
     def is_twin(self, region: Region, offset: int) -> bool:
         """Whether a word is a binary twin, which is raised and consumed in turn."""
-        return region in self.flag_words and any(
-            first <= offset // 4 < first + count for first, count in self.twins()
-        )
-
-    def twins(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of flags that are binary twins: the first and how many."""
-        layout, world = self.program.signal_layout, self.program.world_size
-        data = layout.data_twin
-        return (data, data), (layout.ready_twin, world), (layout.done_twin, world)
+        layout = self.program.signal_layout
+        return region in self.flag_words and layout.decode(offset // 4)[2]
 
     def describe_poll(self, role: Role, region: Region, offset: int) -> str:
         """What a role that polls a word waits for."""

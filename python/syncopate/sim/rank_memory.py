@@ -72,9 +72,8 @@ class Symmetric:
                 regions.append(region)
             buffers.append(tuple(regions))
         values = initial_flags(program.signal_layout, program.world_size)
-        counted = np.ones(len(values), np.bool_)
-        for first, count in machine.twins():
-            counted[first : first + count] = False
+        decode = program.signal_layout.decode
+        counted = [not decode(signal)[2] for signal in range(len(values))]
         values[counted] = wrap(machine.first_epoch - 1, 32)
         flags = []
         for rank in ranks:
@@ -138,11 +137,13 @@ class RankMemory:
             initial[word] = wrap(machine.first_epoch, 32)
         ctas = program.comm_ctas + program.num_ctas
         initial[StateWord.FINISHED] = wrap(skipped * ctas, 32)
-        initial[StateWord.COMMANDS :] = wrap(skipped * program.num_ctas, 32)
-        commands = program.rank_tables(rank)["commands"]
-        for part in role_parts(commands, program.comm_ctas, program.num_ctas).values():
+        tables = program.rank_tables(rank)
+        parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)
+        for part in parts.values():
             first = StateWord.COMMANDS + part.commands.start
             initial[first : first + len(part.commands)] = wrap(skipped * len(part.ctas), 32)
+        groups = abi.state_words(where.num_commands, 0)
+        initial[groups:] = wrap(skipped * tables["groups"].column("count"), 32)
         self.state.view(I32)[: len(initial)] = initial
         self._record = memory.add(
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank
