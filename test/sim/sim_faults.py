@@ -17,6 +17,8 @@ from sim_table import (
     RING_PULL,
     RING_PUSH,
     THREE_CTAS,
+    TMA_COLOCATED,
+    TMA_DEDICATED,
     Case,
     Workload,
     options_of,
@@ -86,6 +88,14 @@ FORMS: tuple[Case, ...] = (
     Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     Case(world=4, shape=(120, 104, 136), splits=2),
+    Case(realization=TMA_COLOCATED, shape=(384, 64, 256)),
+    Case(
+        realization=TMA_DEDICATED,
+        algorithm=RING_PULL,
+        world=3,
+        shape=(192, 64, 192),
+        order=TileOrder.GROUPED,
+    ),
     Case(
         realization=ENGINE,
         algorithm=RING_PULL,

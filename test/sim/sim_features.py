@@ -14,7 +14,6 @@ from sim_table import (
 )
 
 
-
 def any_(_: Case) -> bool:
     return True
 

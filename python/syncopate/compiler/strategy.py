@@ -37,7 +37,12 @@ class TileOrder(enum.Enum):
 
 
 # The ranges of `#chunk.strategy`, whose verifier has the last word.
-_RANGES = {"splits": (1, 4096), "group": (1, 2**62), "pause": (0, 1_000_000), "comm_ctas": (1, 65536)}
+_RANGES = {
+    "splits": (1, 4096),
+    "group": (1, 2**62),
+    "pause": (0, 1_000_000),
+    "comm_ctas": (1, 65536),
+}
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
     return {
         "read_tile": _spec(key, entry.read_tile_entry, "t"),
-        "wait_signals": _spec(
-            key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper
-        ),
+        "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_accumulates": _spec(key, entry.tile_accumulates_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
@@ -129,9 +127,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             LDST_COLOCATED=Realization.LDST_COLOCATED in key.roles,
             WARPS=COPY_WARPS.value,
             TMA_REGISTERS=COMMUNICATION_REGISTERS,
-            LDST_REGISTERS=COMMUNICATION_REGISTERS
-            if key.reduced is None
-            else REDUCTION_REGISTERS,
+            LDST_REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
     }
 

@@ -3,8 +3,8 @@
 """The communication roles on bulk TMA, through a ring of slots in shared memory: they copy, and they add.
 
 Commands are carried out as by `syncopate.device.copy`: in order, the CTAs of a role sharing the blocks of each, and the
-last CTA to finish one raises its signals. What differs is who moves the bytes: one thread issues bulk loads into the ring and
-bulk stores from it, and no data passes through registers.
+last CTA to finish one raises its signals. What differs is who moves the bytes: one thread issues bulk loads into the
+ring and bulk stores from it, and no data passes through registers.
 
 Tensor maps. A CTA describes both regions of a command just before it moves its first block of them, by the bounds of
 the command itself, so TMA clips what a block would read or write beyond. A region of consecutive bytes is walked as

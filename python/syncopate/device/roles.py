@@ -40,9 +40,7 @@ def _compute(ctx, input):
 
 @gluon.jit
 def _communicate(ctx, input, MARKER: tl.constexpr):
-    gl.inline_asm_elementwise(
-        MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1
-    )
+    gl.inline_asm_elementwise(MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
