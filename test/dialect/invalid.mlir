@@ -346,6 +346,12 @@ chunk.plan @p mesh [2] strategy <group = 0> {}
 
 // -----
 
+// strategy_c3
+// expected-error @+1 {{expects comm_ctas to be in [1, 65536], but got 0}}
+chunk.plan @p mesh [2] strategy <comm_ctas = 0> {}
+
+// -----
+
 // strategy_c2
 // expected-error @+1 {{expects pause to be in [0, 1000000], but got -1}}
 chunk.plan @p mesh [2] strategy <pause = -1> {}
@@ -557,3 +563,42 @@ chunk.plan @p mesh [2] {
     %c = arith.constant 0 : i32
   }
 }
+
+// -----
+
+// kernel_c2
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects comm_ctas to be in [0, 2^31 - ctas), but got 2147483647}}
+  chunk.kernel @k tiles [1] ctas 1 comm_ctas 2147483647 args() {}
+}
+
+// -----
+
+// roles_c1
+"tt.func"() ({
+^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+  // expected-error @+1 {{expects one role for each realization, but got two for ldst_dedicated}}
+  chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i8> compute {
+  } communicate ldst_dedicated {
+  } communicate ldst_dedicated {
+  }
+}) : () -> ()
+
+// -----
+
+// roles_c1
+"tt.func"() ({
+^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+  // expected-error @+1 {{expects as many realizations as roles that communicate, but got 0 and 1}}
+  "chunk.roles"(%context, %input) <{realizations = []}> ({}, {}) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
+}) : () -> ()
+
+// -----
+
+"tt.func"() ({
+^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+  chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i8> compute {
+  // expected-error @+1 {{expects a known realization, but got 'pigeon'}}
+  } communicate pigeon {
+  }
+}) : () -> ()

@@ -2,8 +2,8 @@
 // RUN: syncopate-opt %s --mlir-print-op-generic | syncopate-opt | FileCheck %s
 
 // CHECK-LABEL: chunk.plan @everything mesh [2, 2]
-// CHECK-SAME: strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4>
-chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4> {
+// CHECK-SAME: strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3>
+chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3> {
   // CHECK: %[[A:.+]] = chunk.buffer "a" : <8x?xbf16>
   %a = chunk.buffer "a" : !chunk.buffer<8x?xbf16>
   // CHECK: %[[B:.+]] = chunk.buffer "b" : <8x4xf8E4M3FN>
@@ -50,8 +50,8 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring_pull, splits = 3, 
 // CHECK-LABEL: chunk.plan @defaults mesh [1]
 // CHECK-SAME: strategy <>
 chunk.plan @defaults mesh [1] strategy <splits = 1, group = 8> {
-  // CHECK: chunk.kernel @empty tiles [1] ctas 1 args() {
-  chunk.kernel @empty tiles [1] ctas 1 args() {}
+  // CHECK: chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {
+  chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {}
 }
 
 // CHECK-LABEL: chunk.plan @one_choice mesh [1]
@@ -69,7 +69,11 @@ chunk.plan @one_choice mesh [1] strategy <splits = 2> {}
     %c0, %c1, %c2, %begin, %end = chunk.read_tile %context[%t] : !tt.ptr<i64>
     // CHECK: chunk.wait %[[CTX]][%[[BEGIN]] to %[[END]]] : !tt.ptr<i64>
     chunk.wait %context[%begin to %end] : !tt.ptr<i64>
-  } communicate {
+    // CHECK: } communicate ldst_dedicated {
+    // CHECK-NEXT: } communicate ldst_colocated {
+  } communicate ldst_dedicated {
+  ^bb0:
+  } communicate ldst_colocated {
     // CHECK: chunk.run_commands %[[CTX]], %[[INPUT]] realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
     chunk.run_commands %context, %input realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
   }

@@ -3,6 +3,10 @@
 // CHECK-LABEL: module @ttgir
 // CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[INPUT:.+]]: !tt.ptr<i8>, %[[T:.+]]: i32):
 // CHECK-NEXT: "tt.open"(%[[CTX]])
+// CHECK-NEXT: "tt.test"(%[[CTX]])
+// CHECK-NEXT: scf.if
+// CHECK-NEXT: "tt.copy_alone"(%[[CTX]], %[[INPUT]])
+// CHECK-NEXT: } else {
 // CHECK-NEXT: "ttg.warp_specialize"(%[[CTX]], %[[INPUT]]) <{partitionNumWarps = array<i32: 4>}> ({
 // CHECK-NEXT: "tt.read"(%[[CTX]], %[[T]])
 // CHECK-NEXT: "tt.use"(%{{.+}}#0)
@@ -22,7 +26,9 @@ module @ttgir {
     chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i8> compute {
       %c0, %c1, %c2, %b, %e = chunk.read_tile %context[%t] : !tt.ptr<i64>
       "tt.use"(%c0) : (i32) -> ()
-    } communicate {
+    } communicate ldst_dedicated {
+      chunk.run_commands %context, %input realize ldst_dedicated : !tt.ptr<i64>, !tt.ptr<i8>
+    } communicate ldst_colocated {
       chunk.run_commands %context, %input realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
     }
     "tt.return"() : () -> ()
@@ -37,27 +43,39 @@ module @device {
       "tt.return"() : () -> ()
     }) : () -> ()
   }
-  module @run_commands_ldst {
+  module @run_commands_ldst_dedicated {
+    "tt.func"() <{sym_name = "entry"}> ({
+    ^bb0(%ctx: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+      "tt.copy_alone"(%ctx, %input) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
+      "tt.return"() : () -> ()
+    }) : () -> ()
+  }
+  module @run_commands_ldst_colocated {
     "tt.func"() <{sym_name = "entry"}> ({
     ^bb0(%ctx: !tt.ptr<i64>, %input: !tt.ptr<i8>):
       "tt.copy"(%ctx, %input) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
       "tt.return"() : () -> ()
     }) : () -> ()
   }
-  module @roles_colocated {
+  module @roles {
     "tt.func"() <{sym_name = "entry"}> ({
     ^bb0(%ctx: !tt.ptr<i64>, %input: !tt.ptr<i8>):
       "tt.open"(%ctx) : (!tt.ptr<i64>) -> ()
-      "ttg.warp_specialize"(%ctx, %input) <{partitionNumWarps = array<i32: 4>}> ({
-        %d = "tt.elementwise_inline_asm"() <{asm_string = "// syncopate.compute\0Amov.b32 $0, 0;"}> : () -> i32
-        "ttg.warp_yield"() : () -> ()
-      }, {
-        "ttg.warp_specialize.partitions"() ({
-        ^bb0(%captured: !tt.ptr<i64>, %source: !tt.ptr<i8>):
-          %d = "tt.elementwise_inline_asm"(%captured, %source) <{asm_string = "// syncopate.communicate\0Amov.b32 $0, 0;"}> : (!tt.ptr<i64>, !tt.ptr<i8>) -> i32
-          "ttg.warp_return"() : () -> ()
-        }) : () -> ()
-      }) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
+      %alone = "tt.test"(%ctx) : (!tt.ptr<i64>) -> i1
+      scf.if %alone {
+        %d = "tt.elementwise_inline_asm"(%ctx, %input) <{asm_string = "// syncopate.communicate.ldst_dedicated\0Amov.b32 $0, 0;"}> : (!tt.ptr<i64>, !tt.ptr<i8>) -> i32
+      } else {
+        "ttg.warp_specialize"(%ctx, %input) <{partitionNumWarps = array<i32: 4>}> ({
+          %d = "tt.elementwise_inline_asm"() <{asm_string = "// syncopate.compute\0Amov.b32 $0, 0;"}> : () -> i32
+          "ttg.warp_yield"() : () -> ()
+        }, {
+          "ttg.warp_specialize.partitions"() ({
+          ^bb0(%captured: !tt.ptr<i64>, %source: !tt.ptr<i8>):
+            %d = "tt.elementwise_inline_asm"(%captured, %source) <{asm_string = "// syncopate.communicate.ldst_colocated\0Amov.b32 $0, 0;"}> : (!tt.ptr<i64>, !tt.ptr<i8>) -> i32
+            "ttg.warp_return"() : () -> ()
+          }) : () -> ()
+        }) : (!tt.ptr<i64>, !tt.ptr<i8>) -> ()
+      }
       "tt.close"(%ctx) : (!tt.ptr<i64>) -> ()
       "tt.return"() : () -> ()
     }) : () -> ()
@@ -131,8 +149,33 @@ module @device {}
 module @ttgir {
   "tt.func"() <{sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
-    // expected-error @+1 {{expects realization ldst_colocated, but got copy_engine}}
+    // expected-error @+1 {{needs function @run_commands_copy_engine of module @device}}
     chunk.run_commands %context, %input realize copy_engine : !tt.ptr<i64>, !tt.ptr<i8>
     "tt.return"() : () -> ()
   }) : () -> ()
+}
+
+// -----
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+    // An outline made for other roles.
+    // expected-error @+1 {{expects one '// syncopate.communicate.ldst_dedicated' in its device function, but got 0}}
+    chunk.roles %context, %input : !tt.ptr<i64>, !tt.ptr<i8> compute {
+    ^bb0:
+    } communicate ldst_dedicated {
+    ^bb0:
+    }
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+module @device {
+  module @roles {
+    "tt.func"() <{sym_name = "entry"}> ({
+    ^bb0(%ctx: !tt.ptr<i64>, %input: !tt.ptr<i8>):
+      %c = "tt.elementwise_inline_asm"() <{asm_string = "// syncopate.compute\0Amov.b32 $0, 0;"}> : () -> i32
+      %d = "tt.elementwise_inline_asm"(%ctx, %input) <{asm_string = "// syncopate.communicate.ldst_colocated\0Amov.b32 $0, 0;"}> : (!tt.ptr<i64>, !tt.ptr<i8>) -> i32
+      "tt.return"() : () -> ()
+    }) : () -> ()
+  }
 }

@@ -11,7 +11,7 @@
 // CHECK: scf.for
 // CHECK: chunk.read_tile
 // CHECK-NOT: syncopate.tile
-// CHECK: } communicate {
+// CHECK: } communicate ldst_colocated {
 // CHECK-NEXT: chunk.run_commands %[[CTX]], %[[INPUT]] realize ldst_colocated : !tt.ptr<i64>, !tt.ptr<i8>
 // CHECK-NEXT: }
 // CHECK-NEXT: "tt.return"
@@ -38,8 +38,9 @@ module @ttgir attributes {"ttg.num-warps" = 4 : i32} {
 // -----
 // The engine needs no role in the kernel.
 // CHECK-LABEL: module @ttgir
-// CHECK: communicate {
-// CHECK-NEXT: }
+// CHECK: chunk.roles
+// CHECK-NOT: communicate
+// CHECK: "tt.return"
 chunk.plan @engine mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<4xf32>
   %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 realize copy_engine : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
@@ -49,6 +50,41 @@ module @ttgir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
   ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %t: i32):
     %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+// Where CTAs in front are for communication alone, the kernel's own code sees the others only.
+// CHECK-LABEL: module @ttgir
+// CHECK: chunk.roles %[[CTX:.+]], %[[INPUT:.+]] : !tt.ptr<i64>, !tt.ptr<i8> compute {
+// CHECK-NEXT: %[[ID:.+]] = "tt.get_program_id"() <{axis = 0 : i32}>
+// CHECK-NEXT: %[[FRONT:.+]] = arith.constant 5 : i32
+// CHECK-NEXT: %[[MINE:.+]] = arith.subi %[[ID]], %[[FRONT]] : i32
+// CHECK-NEXT: %[[Y:.+]] = "tt.get_program_id"() <{axis = 1 : i32}>
+// CHECK-NEXT: chunk.read_tile %[[CTX]][%[[MINE]]]
+// CHECK: %[[NUM:.+]] = "tt.get_num_programs"() <{axis = 0 : i32}>
+// CHECK-NEXT: arith.constant 5 : i32
+// CHECK-NEXT: %[[FEWER:.+]] = arith.subi %[[NUM]], %{{.+}} : i32
+// CHECK-NEXT: "tt.use"(%{{.+}}, %[[FEWER]], %[[Y]])
+// CHECK-NEXT: } communicate ldst_dedicated {
+// CHECK-NEXT: chunk.run_commands %[[CTX]], %[[INPUT]] realize ldst_dedicated
+// CHECK-NEXT: } communicate ldst_colocated {
+// CHECK-NEXT: chunk.run_commands %[[CTX]], %[[INPUT]] realize ldst_colocated
+chunk.plan @dedicated mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<4xf32>
+  %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 realize ldst_colocated : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
+  %t1 = chunk.put %a[0] to %a[0] sizes [1] from 1 to 0 realize ldst_dedicated : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
+  chunk.kernel @k tiles [3] ctas 2 comm_ctas 5 args() {}
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input")):
+    %t = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    %y = "tt.get_program_id"() <{axis = 1 : i32}> : () -> i32
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    %n = "tt.get_num_programs"() <{axis = 0 : i32}> : () -> i32
+    "tt.use"(%m, %n, %y) : (i32, i32, i32) -> ()
     "tt.return"() : () -> ()
   }) : () -> ()
 }

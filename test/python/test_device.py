@@ -1,13 +1,17 @@
 """The device library has the form that the passes expect, and the PTX that its protocol needs."""
 
+import functools
+import itertools
 import re
 
 import pytest
 from triton.backends.compiler import GPUTarget
 
-from syncopate.bridge import compile_with
+from syncopate.abi import Realization
+from syncopate.bridge import capture_ttgir, compile_with
+from syncopate.compiler.budgets import read_resources
 from syncopate.device import COMMUNICATION_REGISTERS, compile_guard, library
-from syncopate.device.build import _library, _specs
+from syncopate.device.build import _Key, _library, _specs
 from syncopate.device.entry import YIELD_MARKER
 from syncopate.device.roles import COMMUNICATE_MARKER, COMPUTE_MARKER
 from syncopate.runtime.commands import UNITS
@@ -17,12 +21,15 @@ NAMES = {
     "input_rows",
     "read_tile",
     "wait_signals",
+    "tile_accumulates",
+    "finish_tile",
     "open_call",
     "close_call",
-    "run_commands_ldst",
-    "roles_plain",
-    "roles_colocated",
+    "run_commands_ldst_dedicated",
+    "run_commands_ldst_colocated",
+    "roles",
 }
+ROLES = frozenset({Realization.LDST_DEDICATED, Realization.LDST_COLOCATED})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,9 +43,8 @@ def own_caches(tmp_path_factory):
 
 
 def ptx(name, num_warps=8, unit=16):
-    return compile_with(
-        _specs(TARGET, num_warps, unit, True)[name], lambda _, ttgir: ttgir, "test"
-    ).asm["ptx"]
+    specs = _specs(_Key(TARGET, num_warps, unit, ROLES, True, None))
+    return compile_with(specs[name], lambda _, ttgir: ttgir, "test").asm["ptx"]
 
 
 def top_level(text):
@@ -48,7 +54,7 @@ def top_level(text):
 
 @pytest.fixture(scope="module")
 def modules():
-    return library(TARGET, 8, 16, remote_loads=True)
+    return library(TARGET, 8, 16, roles=ROLES, remote_loads=True)
 
 
 def test_library_holds_every_function(modules):
@@ -71,12 +77,12 @@ def test_library_is_read_from_disk(modules, monkeypatch):
 
     monkeypatch.setattr("syncopate.device.build.capture_ttgir", fail)
     _library.cache_clear()
-    assert library(TARGET, 8, 16, remote_loads=True) == modules
+    assert library(TARGET, 8, 16, roles=ROLES, remote_loads=True) == modules
 
 
 def test_unit_must_be_known():
     with pytest.raises(ValueError, match="unit must be one of"):
-        library(TARGET, 8, 3, remote_loads=True)
+        library(TARGET, 8, 3, roles=ROLES, remote_loads=True)
 
 
 def test_read_tile_yields_five_values(modules):
@@ -85,12 +91,38 @@ def test_read_tile_yields_five_values(modules):
 
 
 def test_outlines_have_holes(modules):
-    plain, colocated = modules["roles_plain"], modules["roles_colocated"]
-    assert (plain.count(COMPUTE_MARKER), plain.count(COMMUNICATE_MARKER)) == (1, 0)
-    assert (colocated.count(COMPUTE_MARKER), colocated.count(COMMUNICATE_MARKER)) == (1, 1)
-    assert "ttg.warp_specialize" not in plain
-    registers = f"requestedRegisters = array<i32: {COMMUNICATION_REGISTERS}>"
-    assert f"<{{partitionNumWarps = array<i32: 4>, {registers}}}>" in colocated
+    assert modules["roles"].count(COMPUTE_MARKER) == 1
+    assert modules["roles"].count(COMMUNICATE_MARKER) == 2
+
+
+@functools.cache
+def outline(roles):
+    return capture_ttgir(_specs(_Key(TARGET, 8, 16, roles, True, None))["roles"]).ttgir
+
+
+DEVICE = [role for role in Realization if role.is_device]
+
+
+@pytest.mark.parametrize(
+    "roles", [set(c) for n in range(5) for c in itertools.combinations(DEVICE, n)], ids=str
+)
+def test_outline_has_a_hole_for_each_role_in_its_place(roles):
+    """Dedicated roles come before the computation, and co-located ones are its partitions."""
+    text = outline(frozenset(roles))
+    at = {role: text.index(f"{COMMUNICATE_MARKER}{role.spelling}\\0A") for role in roles}
+    assert text.count(COMMUNICATE_MARKER) == len(roles)
+    assert text.count(COMPUTE_MARKER) == 1
+    colocated = [role for role in DEVICE if role in roles and role.is_colocated]
+    for role in roles:
+        assert (at[role] < text.index(COMPUTE_MARKER)) == role.is_dedicated
+    branches = outline(frozenset()).count('"scf.if"')
+    assert text.count('"scf.if"') == branches + (len(colocated) < len(roles))
+    assert ("ttg.warp_specialize.partitions" in text) == bool(colocated)
+    if colocated:
+        each = ", ".join(["4"] * len(colocated))
+        registers = ", ".join([str(COMMUNICATION_REGISTERS)] * len(colocated))
+        wanted = f"<{{partitionNumWarps = array<i32: {each}>, requestedRegisters = array<i32: {registers}>}}>"
+        assert wanted in text
 
 
 def test_wait_acquires_then_fences_for_tma():
@@ -101,7 +133,7 @@ def test_wait_acquires_then_fences_for_tma():
 
 
 def test_wait_on_older_gpus_has_no_fence():
-    modules = library(GPUTarget("cuda", 80, 32), 8, 16, remote_loads=True)
+    modules = library(GPUTarget("cuda", 80, 32), 8, 16, roles=ROLES, remote_loads=True)
     assert "fence.proxy.async" not in modules["wait_signals"]
 
 
@@ -118,10 +150,11 @@ def test_close_counts_after_a_barrier():
     assert text.rindex("st.global") > counted
 
 
+@pytest.mark.parametrize("role", sorted(ROLES))
 @pytest.mark.parametrize("unit", UNITS)
-def test_copy_moves_units_several_at_a_time(unit):
+def test_copy_moves_units_several_at_a_time(unit, role):
     width = {16: "v4.b32", 8: "v2.b32", 4: "b32", 2: "b16", 1: "b8"}[unit]
-    text = ptx("run_commands_ldst", unit=unit)
+    text = ptx(f"run_commands_{role.spelling}", unit=unit)
     # Data is loaded under a mask, and all of it before the first store.
     load, store = (rf"@%p\d+ {op}\.global\.{width} " for op in ("ld", "st"))
     loads = [m.start() for m in re.finditer(load, text)]
@@ -133,16 +166,27 @@ def test_copy_moves_units_several_at_a_time(unit):
     assert "ld.global.nc" not in text
 
 
-def test_copy_counts_at_system_scope_after_a_barrier():
-    text = ptx("run_commands_ldst")
+@pytest.mark.parametrize("role", sorted(ROLES))
+def test_copy_counts_at_system_scope_after_a_barrier(role):
+    text = ptx(f"run_commands_{role.spelling}")
     counted = text.index("atom.global.sys.acq_rel.add.u32")
     last_store = text.rindex("st.global.v4.b32")
     assert last_store < counted
     assert "bar.sync" in text[last_store:counted]
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_dedicated_copy_keeps_all_in_registers(unit):
+    """Its many loads in flight must not spill, in a CTA whose threads have what a large tile leaves them."""
+    specs = _specs(_Key(TARGET, 8, unit, ROLES, True, "bf16"))
+    asm = compile_with(specs["run_commands_ldst_dedicated"], lambda _, text: text, "test").asm
+    used = read_resources(asm["cubin"])
+    assert used.stack_bytes == 0
+    assert used.registers <= 168
+
+
 def test_colocated_outline_moves_registers():
-    text = ptx("roles_colocated")
+    text = ptx("roles")
     assert re.search(r"setmaxnreg\.inc\.sync\.aligned\.u32\s+40", text)
     assert re.search(r"setmaxnreg\.dec\.sync\.aligned\.u32\s+232", text)
     assert ".reqntid 384" in text

@@ -9,6 +9,7 @@ from typing import Any
 from fused_edits import Edit, kernel
 from sim_features import any_
 from sim_table import (
+    DEDICATED,
     ENGINE,
     LDST,
     ONE_CTA,
@@ -108,6 +109,8 @@ FORMS: tuple[Case, ...] = (
     Case(Workload.AG_GEMM_POINTERS, ENGINE, PULL, world=3, shape=(130, 70, 51)),
     Case(Workload.AG_GEMM_POINTERS, ENGINE, PUSH, shape=(128, 64, 128), target="sm_80"),
     Case(Workload.AG_ATTENTION, LDST, PUSH),
+    Case(realization=DEDICATED, algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
+    Case(Workload.AG_GEMM_POINTERS, DEDICATED, RING_PULL, world=3, shape=(130, 70, 51), splits=2),
 )
 """Programs that are broken: each of the table's kinds of kernel and of transfer, few enough for every fault."""
 

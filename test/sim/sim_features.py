@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sim_table import (
+    DEDICATED,
     ENGINE,
     LDST,
     PULL,
@@ -19,6 +20,14 @@ def any_(_: Case) -> bool:
 
 
 def ldst(case: Case) -> bool:
+    return case.realization in (LDST, DEDICATED)
+
+
+def dedicated(case: Case) -> bool:
+    return case.realization is DEDICATED
+
+
+def colocated(case: Case) -> bool:
     return case.realization is LDST
 
 
@@ -31,7 +40,8 @@ def several_ctas(case: Case) -> bool:
 
 
 def ldst_of_several_ctas(case: Case) -> bool:
-    return ldst(case) and several_ctas(case)
+    """Several CTAs share each command."""
+    return ldst(case) and (case.comm_ctas > 1 if dedicated(case) else several_ctas(case))
 
 
 def engine_gets(case: Case) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -30,18 +31,47 @@ def ag_gemm(
     config: GemmConfig = SMALL,
     pointers: bool = False,
     target: str = "sm_90",
+    mix: tuple[str, ...] = (),
+    comm_ctas: int = 2,
 ) -> Any:
-    """C = gather(A) Bᵀ."""
+    """C = gather(A) Bᵀ; the transfers take their realization from `mix` in turn, if there is one."""
     m, n, k = shape
     plan = syncopate.Plan("ag_gemm", [world])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
-    plan.all_gather(a)
+    if mix:
+        gather_by(plan, a, algorithm, mix)
+    else:
+        plan.all_gather(a)
     bind = (bind_gemm_pointers if pointers else bind_gemm)(a, n, config, out_dtype=out_dtype)
     strategy = syncopate.Strategy(
-        algorithm=algorithm, realization=realization, splits=splits, order=order
+        algorithm=algorithm,
+        realization=realization,
+        splits=splits,
+        order=order,
+        comm_ctas=comm_ctas,
     )
     kernel = gemm_pointers if pointers else gemm
     return syncopate.compile(kernel, plan, **bind, strategy=strategy, target=target)
+
+
+def gather_by(plan: Any, a: Any, algorithm: str, mix: tuple[str, ...]) -> None:
+    """An all-gather of the rows of `a`, transfer by transfer, of which each has another realization than the last."""
+    world, rows = plan.world_size, a.shape[0]
+    step = -(-rows // world)
+    add = plan.get if algorithm.endswith("pull") else plan.put
+    last: list[Any] = [None] * world
+    realizations = itertools.cycle(mix)
+    for hop, owner in itertools.product(range(1, world), range(world)):
+        shard = a[min(owner * step, rows) : min((owner + 1) * step, rows), :]
+        ring = algorithm.startswith("ring")
+        last[owner] = add(
+            shard,
+            shard,
+            src_rank=(owner + hop - 1) % world if ring else owner,
+            dst_rank=(owner + hop) % world,
+            after=[last[owner]] if ring and hop > 1 else [],
+            realization=next(realizations),
+        )
 
 
 def largest_error(result: Result) -> float:

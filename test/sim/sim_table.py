@@ -29,6 +29,7 @@ ONE_CTA = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=1)
 THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
 LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
 TMA_COLOCATED, TMA_DEDICATED = Realization.TMA_COLOCATED, Realization.TMA_DEDICATED
+DEDICATED = Realization.LDST_DEDICATED
 PUSH, PULL = Algorithm.DIRECT_PUSH, Algorithm.DIRECT_PULL
 RING_PUSH, RING_PULL = Algorithm.RING_PUSH, Algorithm.RING_PULL
 
@@ -49,6 +50,8 @@ class Case:
     Attributes:
         world: Number of ranks.
         shape: M, N and K of a GEMM.
+        mix: Realizations that transfers have in turn, instead of one for all.
+        comm_ctas: CTAs of dedicated realizations.
         tolerance: Largest error that rounding to the output's type explains.
     """
 
@@ -63,6 +66,8 @@ class Case:
     order: TileOrder = TileOrder.ARRIVAL
     config: GemmConfig = SMALL
     target: str = "sm_90"
+    mix: tuple[Realization, ...] = ()
+    comm_ctas: int = 2
     tolerance: float = 5e-3
 
     @property
@@ -70,7 +75,7 @@ class Case:
         """What tells it from the others, in words joined by dashes."""
         parts = [
             self.workload.value,
-            self.realization.value,
+            "+".join(realization.value for realization in self.mix or (self.realization,)),
             self.algorithm.value,
             f"w{self.world}",
         ]
@@ -80,6 +85,7 @@ class Case:
         parts += [f"{self.splits} splits"] if self.splits > 1 else []
         parts += [self.order.value] if self.order is not TileOrder.ARRIVAL else []
         parts += [f"{self.config.num_ctas} ctas"] if self.config.num_ctas != SMALL.num_ctas else []
+        parts += [f"{self.comm_ctas} comm ctas"] if self.comm_ctas != 2 else []
         parts += [self.target] if self.target != "sm_90" else []
         return "-".join(parts)
 
@@ -112,6 +118,8 @@ class Case:
             config=self.config,
             pointers=self.has_pointers,
             target=self.target,
+            mix=tuple(realization.value for realization in self.mix),
+            comm_ctas=self.comm_ctas,
         )
 
     def error(self, result: Result) -> float:
@@ -187,6 +195,30 @@ PROGRAMS: tuple[Case, ...] = (
         target="sm_80",
         tolerance=1e-3,
     ),
+    # CTAs for communication alone: few, one, more than there are blocks to copy, and on a GPU without warp specialization.
+    Case(realization=DEDICATED, algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
+    Case(realization=DEDICATED, algorithm=PULL, world=3, shape=(200, 104, 136), comm_ctas=1),
+    Case(realization=DEDICATED, algorithm=RING_PUSH, shape=(130, 72, 80), config=TINY, comm_ctas=5),
+    Case(_POINTERS, DEDICATED, RING_PULL, world=3, shape=(130, 70, 51), splits=2),
+    Case(_POINTERS, DEDICATED, PULL, shape=(128, 64, 128), target="sm_80"),
+    Case(Workload.AG_ATTENTION, DEDICATED, PULL, world=4),
+    # Several realizations in one plan.
+    *(
+        Case(mix=(DEDICATED, LDST, ENGINE), algorithm=algorithm, world=3, shape=(200, 104, 136))
+        for algorithm in Algorithm
+    ),
+    Case(mix=(LDST, DEDICATED), algorithm=PULL, world=4, shape=(164, 72, 88)),
+    Case(mix=(ENGINE, DEDICATED), algorithm=RING_PULL, world=4, shape=(164, 72, 88)),
+    Case(mix=(LDST, ENGINE), algorithm=RING_PUSH, world=3, shape=(192, 128, 128)),
+    Case(mix=(TMA_COLOCATED, LDST), algorithm=PULL, world=4, shape=(164, 72, 88)),
+    Case(mix=(TMA_DEDICATED, DEDICATED), algorithm=PUSH, world=3, shape=(200, 104, 136)),
+    Case(
+        mix=(TMA_COLOCATED, ENGINE, TMA_DEDICATED),
+        algorithm=RING_PULL,
+        world=4,
+        shape=(164, 72, 88),
+    ),
+    Case(mix=(DEDICATED, TMA_COLOCATED, LDST, TMA_DEDICATED), world=4, shape=(256, 64, 128)),
     # Attention.
     Case(Workload.AG_ATTENTION, LDST, PUSH),
     Case(Workload.AG_ATTENTION, TMA_DEDICATED, RING_PULL),

@@ -1,4 +1,4 @@
-"""Roles on TMA beyond all-gathers: sums at the destination, and several realizations in one plan."""
+"""Roles on TMA that add at the destination."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,6 @@ from syncopate import Strategy
 from syncopate.compiler.binding import Tensor
 from syncopate.kernels import bind_gemm, gemm
 from syncopate.sim.simulate import simulate
-
-ROLES = ("tma_colocated", "tma_dedicated", "ldst_colocated", "ldst_dedicated")
-
 
 def reduce_scatter(realization, algorithm, world, dtype, shape):
     """C = sum of all ranks' A Bᵀ, of which each rank gets a block of rows."""
@@ -58,42 +55,3 @@ def test_sums_are_added_at_the_destination(realization, algorithm, world, dtype,
         result = simulate(program, calls=2, seed=seed)
         assert result.verdict.ok, str(result.verdict)
         assert scatter_error(result, shape[0] // world) < tolerance
-
-
-def gather_by(realizations, algorithm, shape=(192, 64, 136)):
-    """An all-gather of which every transfer names its realization, in turn."""
-    world, (m, n, k) = 3, shape
-    rows = m // world
-    plan = syncopate.Plan("mixed", [world])
-    a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
-    move = plan.put if algorithm == "push" else plan.get
-    pairs = [(src, dst) for src in range(world) for dst in range(world) if src != dst]
-    for number, (src, dst) in enumerate(pairs):
-        block = a[src * rows : (src + 1) * rows, 0:k]
-        realization = realizations[number % len(realizations)]
-        move(block, block, src_rank=src, dst_rank=dst, realization=realization)
-    return syncopate.compile(gemm, plan, **bind_gemm(a, n, SMALL), target="sm_90")
-
-
-@pytest.mark.parametrize("algorithm", ["push", "pull"])
-@pytest.mark.parametrize(
-    "realizations",
-    [
-        ROLES,
-        ("tma_colocated", "copy_engine"),
-        ("ldst_colocated", "tma_colocated"),
-        ("tma_dedicated", "ldst_dedicated"),
-        ("tma_dedicated", "tma_colocated", "copy_engine"),
-    ],
-    ids="+".join,
-)
-def test_several_realizations_in_one_plan(realizations, algorithm):
-    program = gather_by(realizations, algorithm)
-    for seed in range(3):
-        result = simulate(program, calls=2, seed=seed)
-        assert result.verdict.ok, str(result.verdict)
-        for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
-            gathered = np.concatenate(inputs["a"]).astype(np.float64)
-            for b, c in zip(inputs["b"], outputs["c"], strict=True):
-                expected = gathered @ b.T.astype(np.float64)
-                assert np.abs(c - expected).max() <= 5e-3 * np.abs(expected).max()

@@ -121,13 +121,9 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             key,
             entry.roles,
             "input",
-            TMA_DEDICATED=Realization.TMA_DEDICATED in key.roles,
-            LDST_DEDICATED=Realization.LDST_DEDICATED in key.roles,
-            TMA_COLOCATED=Realization.TMA_COLOCATED in key.roles,
-            LDST_COLOCATED=Realization.LDST_COLOCATED in key.roles,
+            **{role.name: role in key.roles for role in Realization if role.is_device},
             WARPS=COPY_WARPS.value,
-            TMA_REGISTERS=COMMUNICATION_REGISTERS,
-            LDST_REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
+            REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
     }
 
@@ -138,7 +134,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         return _tma_spec(key, role)
     if role.is_dedicated:
         # All registers are the role's, and nothing else keeps the memory busy.
-        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 32, 4
+        warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 8, 4
     else:
         # Four loads of 16 bytes per thread are what 40 registers hold; two of either operand, and their elements in
         # float32, are what 64 hold.

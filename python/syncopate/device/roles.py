@@ -25,10 +25,11 @@ __all__ = ["COMMUNICATE_MARKER", "COMPUTE_MARKER", "roles"]
 COMPUTE_MARKER: Final = "// syncopate.compute"
 COMMUNICATE_MARKER: Final = "// syncopate.communicate."
 
-_TMA_DEDICATED = tl.constexpr("// syncopate.communicate.tma_dedicated\nmov.b32 $0, 0;\n// $1 $2")
-_LDST_DEDICATED = tl.constexpr("// syncopate.communicate.ldst_dedicated\nmov.b32 $0, 0;\n// $1 $2")
-_TMA_COLOCATED = tl.constexpr("// syncopate.communicate.tma_colocated\nmov.b32 $0, 0;\n// $1 $2")
-_LDST_COLOCATED = tl.constexpr("// syncopate.communicate.ldst_colocated\nmov.b32 $0, 0;\n// $1 $2")
+_ASM: Final = "\nmov.b32 $0, 0;\n// $1 $2"
+_TMA_DEDICATED = tl.constexpr(f"{COMMUNICATE_MARKER}tma_dedicated{_ASM}")
+_TMA_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}tma_colocated{_ASM}")
+_LDST_DEDICATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_dedicated{_ASM}")
+_LDST_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_colocated{_ASM}")
 
 
 @gluon.jit
@@ -40,7 +41,9 @@ def _compute(ctx, input):
 
 @gluon.jit
 def _communicate(ctx, input, MARKER: tl.constexpr):
-    gl.inline_asm_elementwise(MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1)
+    gl.inline_asm_elementwise(
+        MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1
+    )
 
 
 @gluon.jit
@@ -60,10 +63,9 @@ def _compute_beside(
     TMA: tl.constexpr,
     LDST: tl.constexpr,
     WARPS: tl.constexpr,
-    TMA_REGISTERS: tl.constexpr,
-    LDST_REGISTERS: tl.constexpr,
+    REGISTERS: tl.constexpr,
 ):
-    """The kernel's warps compute; WARPS more warps of the same CTA have each co-located role there is."""
+    """The kernel's warps compute; each co-located role has WARPS more of the same CTA, with REGISTERS registers each thread."""
     if TMA and LDST:
         gl.warp_specialize(
             [
@@ -72,15 +74,15 @@ def _compute_beside(
                 (_ldst_colocated, (ctx, input)),
             ],
             [WARPS, WARPS],
-            [TMA_REGISTERS, LDST_REGISTERS],
+            [REGISTERS, REGISTERS],
         )
     elif TMA:
         gl.warp_specialize(
-            [(_compute, (ctx, input)), (_tma_colocated, (ctx, input))], [WARPS], [TMA_REGISTERS]
+            [(_compute, (ctx, input)), (_tma_colocated, (ctx, input))], [WARPS], [REGISTERS]
         )
     elif LDST:
         gl.warp_specialize(
-            [(_compute, (ctx, input)), (_ldst_colocated, (ctx, input))], [WARPS], [LDST_REGISTERS]
+            [(_compute, (ctx, input)), (_ldst_colocated, (ctx, input))], [WARPS], [REGISTERS]
         )
     else:
         _compute(ctx, input)
@@ -91,25 +93,23 @@ def roles(
     ctx,
     input,
     TMA_DEDICATED: tl.constexpr,
-    LDST_DEDICATED: tl.constexpr,
     TMA_COLOCATED: tl.constexpr,
+    LDST_DEDICATED: tl.constexpr,
     LDST_COLOCATED: tl.constexpr,
     WARPS: tl.constexpr,
-    TMA_REGISTERS: tl.constexpr,
-    LDST_REGISTERS: tl.constexpr,
+    REGISTERS: tl.constexpr,
 ):
     """One call: open it, run the roles of each CTA to their end, close it.
 
     Args:
         ctx: The context.
         input: Pointer to the rank's input.
-        TMA_DEDICATED: Whether there is a role of this realization.
-        LDST_DEDICATED: The same for this one.
-        TMA_COLOCATED: The same for this one.
-        LDST_COLOCATED: The same for this one.
+        TMA_DEDICATED: Whether there is a role of this realization; for the other three, likewise.
+        TMA_COLOCATED: See there.
+        LDST_DEDICATED: See there.
+        LDST_COLOCATED: See there.
         WARPS: Warps of a co-located role.
-        TMA_REGISTERS: Registers of each thread of the one on TMA.
-        LDST_REGISTERS: Registers of each thread of the one on loads and stores.
+        REGISTERS: Registers of each of their threads.
     """
     open_call(ctx)
     if TMA_DEDICATED or LDST_DEDICATED:
@@ -119,11 +119,7 @@ def roles(
             if LDST_DEDICATED:
                 _communicate(ctx, input, _LDST_DEDICATED)
         else:
-            _compute_beside(
-                ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, TMA_REGISTERS, LDST_REGISTERS
-            )
+            _compute_beside(ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, REGISTERS)
     else:
-        _compute_beside(
-            ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, TMA_REGISTERS, LDST_REGISTERS
-        )
+        _compute_beside(ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, REGISTERS)
     close_call(ctx)
