@@ -5,11 +5,13 @@ import re
 import pytest
 from triton.backends.compiler import GPUTarget
 
+from syncopate.abi import Realization
 from syncopate.bridge import compile_with
 from syncopate.device import library
-from syncopate.device.build import _specs
+from syncopate.device.build import _Key, _specs
 
 TARGET = GPUTarget("cuda", 90, 32)
+TMA = frozenset(role for role in Realization if role.is_tma)
 ROLES = ("run_commands_tma_colocated", "run_commands_tma_dedicated")
 STORE = '"ttng.async_tma_copy_local_to_global"'
 ADD = '"ttng.async_tma_reduce"'
@@ -20,12 +22,16 @@ SYSTEM, RELEASE, ACQUIRE_RELEASE = 3, 3, 4
 
 @pytest.fixture(scope="module", params=ROLES)
 def role(request):
-    return library(TARGET, 8, 16, remote_loads=False, reduced="bf16")[request.param]
+    return library(TARGET, 8, 16, roles=TMA, remote_loads=False, reduced="bf16")[request.param]
 
 
-def ptx(name, *, remote_loads=False, reduced=None):
-    spec = _specs(TARGET, 8, 16, remote_loads, reduced)[name]
-    return compile_with(spec, lambda _, ttgir: ttgir, "test").asm["ptx"]
+def made(name, *, remote_loads=False, reduced=None):
+    spec = _specs(_Key(TARGET, 8, 16, TMA, remote_loads, reduced))[name]
+    return compile_with(spec, lambda _, ttgir: ttgir, "test")
+
+
+def ptx(name, **options):
+    return made(name, **options).asm["ptx"]
 
 
 def atomics(text, sem):
@@ -91,15 +97,9 @@ def test_colocated_ring_leaves_stores_to_other_ranks_in_flight(remote_loads, pen
 
 
 def test_colocated_ring_fits_beside_a_large_gemm():
-    spec = _specs(TARGET, 8, 16, False, "bf16")[ROLES[0]]
-    made = compile_with(spec, lambda _, ttgir: ttgir, "test")
-    assert made.metadata.shared <= 232448 - 213016
+    assert made(ROLES[0], reduced="bf16").metadata.shared <= 232448 - 213016
 
 
 def test_types_that_tma_cannot_add_are_left_to_loads_and_stores():
-    made = library(TARGET, 8, 16, remote_loads=False, reduced="f8E5M2")
-    assert all(ADD not in made[name] for name in ROLES)
-
-
-def test_older_gpus_have_no_such_role():
-    assert not set(ROLES) & set(library(GPUTarget("cuda", 80, 32), 8, 16, remote_loads=False))
+    modules = library(TARGET, 8, 16, roles=TMA, remote_loads=False, reduced="f8E5M2")
+    assert all(ADD not in modules[name] for name in ROLES)

@@ -10,6 +10,7 @@ from syncopate.compiler.binding import Tensor
 from syncopate.kernels import bind_gemm, gemm
 from syncopate.sim.simulate import simulate
 
+
 def reduce_scatter(realization, algorithm, world, dtype, shape):
     """C = sum of all ranks' A Bᵀ, of which each rank gets a block of rows."""
     m, n, k = shape

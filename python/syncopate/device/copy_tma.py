@@ -184,22 +184,23 @@ def _move_command(
         swizzle_byte_width=0, element_bitwidth=8 * BYTES, rank=2
     )
     typed_ring = _retype(ring, ELEMENT, [ring.shape[0], ROWS, ROW], layout)
-    base = tl.load(command + COMMAND_FROM_INPUT) * input.to(tl.int64, bitcast=True)
-    src = base + tl.load(command + COMMAND_SRC)
-    dst = tl.load(command + COMMAND_DST)
-    src_stride = tl.load(command + COMMAND_SRC_STRIDE)
-    dst_stride = tl.load(command + COMMAND_DST_STRIDE)
-    row_bytes = tl.load(command + COMMAND_ROW_BYTES)
-    rows = tl.load(command + COMMAND_ROWS)
-    pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
-    dense = (rows == 1) | ((src_stride == row_bytes) & (dst_stride == row_bytes))
-    whole = rows * row_bytes // WIDE
-    rest = rows * row_bytes - whole * WIDE
-    # What is where it should be already: input that the caller wrote in place.
-    regions = tl.where(src == dst, 0, tl.where(dense, 2, 1))
-    for region in range(regions):
-        first = region * whole * WIDE
-        lines = tl.where(dense, tl.where(region == 0, whole, (rest + WIDE - 1) // WIDE), rows)
+    for region in range(2):
+        # Loaded again for each region, which costs less than registers to keep what they have in common.
+        base = tl.load(command + COMMAND_FROM_INPUT) * input.to(tl.int64, bitcast=True)
+        src = base + tl.load(command + COMMAND_SRC)
+        dst = tl.load(command + COMMAND_DST)
+        src_stride = tl.load(command + COMMAND_SRC_STRIDE)
+        dst_stride = tl.load(command + COMMAND_DST_STRIDE)
+        row_bytes = tl.load(command + COMMAND_ROW_BYTES)
+        rows = tl.load(command + COMMAND_ROWS)
+        dense = (rows == 1) | ((src_stride == row_bytes) & (dst_stride == row_bytes))
+        whole = rows * row_bytes // WIDE
+        rest = rows * row_bytes - whole * WIDE
+        first = tl.where(dense, region * whole * WIDE, 0)
+        behind = tl.where(dense, (rest + WIDE - 1) // WIDE, 0)
+        lines = tl.where(region == 0, tl.where(dense, whole, rows), behind)
+        # What is where it should be already: input that the caller wrote in place.
+        lines = tl.where(src == dst, 0, lines)
         width = tl.where(dense, tl.where(region == 0, WIDE, rest), row_bytes)
         moved = _move_region(
             (src + first).to(tl.pointer_type(ELEMENT)),
@@ -210,7 +211,7 @@ def _move_command(
             tl.where(dense, WIDE, dst_stride) // BYTES,
             part,
             parts,
-            pause,
+            tl.load(command + COMMAND_PAUSE).to(tl.int32),
             typed_ring,
             full,
             moved,
