@@ -90,13 +90,7 @@ FORMS: tuple[Case, ...] = (
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     Case(world=4, shape=(120, 104, 136), splits=2),
     Case(realization=TMA_COLOCATED, shape=(384, 64, 256)),
-    Case(
-        realization=TMA_DEDICATED,
-        algorithm=RING_PULL,
-        world=3,
-        shape=(192, 64, 192),
-        order=TileOrder.GROUPED,
-    ),
+    Case(realization=TMA_DEDICATED, algorithm=RING_PUSH, world=3, shape=(200, 104, 136), splits=2),
     Case(
         realization=ENGINE,
         algorithm=RING_PULL,

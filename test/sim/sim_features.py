@@ -90,6 +90,11 @@ def tma_copies(case: Case) -> bool:
     return case.realization in (TMA_COLOCATED, TMA_DEDICATED)
 
 
+def fences(case: Case) -> bool:
+    """Tiles read by TMA what ordinary instructions or a copy engine have stored."""
+    return tma(case) and not tma_copies(case)
+
+
 def tma_fills_ring(case: Case) -> bool:
     """Some CTA copies more blocks of a command than a ring has slots."""
     return tma_copies(case) and case.shape[0] * case.shape[2] > 1 << 16

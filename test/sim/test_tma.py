@@ -1,13 +1,18 @@
-"""Roles on TMA that add at the destination."""
+"""Roles on TMA that add at the destination, and that forward what other roles have brought."""
 
 import numpy as np
 import pytest
+from faults_tma import COMMANDS
+from fused_edits import drop, kernel
+from sim_faults import find
 from sim_programs import SMALL
+from sim_table import LDST, RING_PULL, TMA_COLOCATED, Case
 
 import syncopate
 from syncopate import Strategy
 from syncopate.compiler.binding import Tensor
 from syncopate.kernels import bind_gemm, gemm
+from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
 
@@ -56,3 +61,15 @@ def test_sums_are_added_at_the_destination(realization, algorithm, world, dtype,
         result = simulate(program, calls=2, seed=seed)
         assert result.verdict.ok, str(result.verdict)
         assert scatter_error(result, shape[0] // world) < tolerance
+
+
+def test_what_others_have_stored_is_fenced_before_tma_forwards_it():
+    """Every rank of one parity forwards by TMA what the one before has fetched with loads and stores."""
+    case = Case(mix=(TMA_COLOCATED, LDST), algorithm=RING_PULL, world=4, shape=(256, 64, 128))
+    program = case.build()
+    fence = r"tt\.elementwise_inline_asm"
+    broken = kernel(drop(fence, COMMANDS, innermost="fence_tma"))(program)
+    assert find(program, set(Kind)) is None
+    finding = find(broken, {Kind.RACE})
+    assert finding is not None
+    assert "reads through TMA" in finding.message
