@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument(
         "--realization",
         default="ldst_colocated",
-        help="who moves the data: ldst_colocated or copy_engine (default: %(default)s)",
+        help="who moves the data: ldst_colocated, ldst_dedicated or copy_engine (default: %(default)s)",
     )
     parser.add_argument(
         "--algorithm",

@@ -35,7 +35,7 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       llvm::cl::desc("nanoseconds between blocks stored to another rank"),
       llvm::cl::init(-1)};
   Option<int64_t> commCtas{
-      *this, "comm-ctas",
+      *this, "comm_ctas",
       llvm::cl::desc("CTAs that dedicated realizations have"),
       llvm::cl::init(0)};
 };

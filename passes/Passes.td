@@ -80,7 +80,7 @@ def AssignRealizationPass
   let options = [
     Option<"realization", "realization", "std::string", "\"\"",
            "realization of transfers that name none (default: the strategy's)">,
-    Option<"commCtas", "comm-ctas", "int64_t", "0",
+    Option<"commCtas", "comm_ctas", "int64_t", "0",
            "CTAs that dedicated realizations have (default: the strategy's)">
   ];
 }

@@ -91,8 +91,8 @@ class StateWord(enum.IntEnum):
     LOST = 5
     """1: after a call was given up, the guard has also given up waiting for those who read this rank's input."""
     COMMANDS = 16
-    """First of the counters of commands: how many of the role's CTAs have ever finished their part of it. Behind them stand those of
-    groups of tiles."""
+    """First of the counters of commands: how many of the role's CTAs have ever finished their part of it. Behind them
+    stand those of groups of tiles."""
 
 
 FIRST_EPOCH: Final = 1

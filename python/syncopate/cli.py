@@ -19,7 +19,7 @@ _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
     "algorithm=direct_push|direct_pull|ring_push|ring_pull splits=N "
     "realization=copy_engine|tma_dedicated|tma_colocated|ldst_dedicated|ldst_colocated order=arrival|grouped group=N "
-    "pause=NS comm-ctas=N (default: none)"
+    "pause=NS comm_ctas=N (default: none)"
 )
 
 

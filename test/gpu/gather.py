@@ -29,6 +29,7 @@ from syncopate.runtime.interface import (
     TensorParam,
 )
 
+ROLE = tl.constexpr(int(Realization.LDST_COLOCATED))
 UNITS = {16: 512, 8: 1024, 4: 1024, 2: 1024}
 
 
@@ -47,7 +48,7 @@ def gather(
 ):
     """Communicates first and copies a to out afterwards, so every CTA has one role at a time."""
     open_call(context)
-    run_commands_ldst(context, a, UNIT, UNITS_PER_BLOCK)
+    run_commands_ldst(context, a, ROLE, UNIT, UNITS_PER_BLOCK, UNITS_PER_BLOCK, None)
     for t in range(tl.program_id(0), num_tiles, tl.num_programs(0)):
         m, n, _, wait_begin, wait_end = read_tile(context, t)
         wait_signals(context, wait_begin, wait_end, WHERE_TILE, False)

@@ -1,12 +1,12 @@
 // RUN: syncopate-opt %s --chunk-assign-realization | FileCheck %s --check-prefix=DEFAULT
 // RUN: syncopate-opt %s --chunk-assign-realization=realization=copy_engine | FileCheck %s --check-prefix=ENGINE
 // RUN: syncopate-opt %s --chunk-assign-realization=realization=ldst_dedicated | FileCheck %s --check-prefix=DEDICATED
-// RUN: syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm-ctas=3" | FileCheck %s --check-prefix=THREE
-// RUN: syncopate-opt %s --chunk-assign-realization=realization=ldst_dedicated | syncopate-opt --chunk-assign-realization=comm-ctas=2 | FileCheck %s --check-prefix=AGAIN
+// RUN: syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=3" | FileCheck %s --check-prefix=THREE
+// RUN: syncopate-opt %s --chunk-assign-realization=realization=ldst_dedicated | syncopate-opt --chunk-assign-realization=comm_ctas=2 | FileCheck %s --check-prefix=AGAIN
 // RUN: not syncopate-opt %s --chunk-assign-realization=realization=pigeon 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not syncopate-opt %s --chunk-assign-realization=realization=nccl 2>&1 | FileCheck %s --check-prefix=REFUSED
-// RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm-ctas=-1" 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm-ctas=65537" 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=-1" 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=65537" 2>&1 | FileCheck %s --check-prefix=MANY
 // UNKNOWN: expects a known realization, but got 'pigeon'
 // REFUSED: 'chunk.put' op expects one of the realizations copy_engine tma_dedicated tma_colocated ldst_dedicated ldst_colocated, but got nccl
 // NONE: 'chunk.kernel' op expects comm_ctas to be in [1, 65536], one at least for each dedicated realization, but got -1

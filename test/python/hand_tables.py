@@ -14,17 +14,21 @@ from syncopate.abi import Realization
 from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
+DEDICATED = int(Realization.LDST_DEDICATED)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
-        "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization pause"
+        "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization reduction "
+        "pause"
     ),
     "signals": "rank signal kind",
     "calls": (
         "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
     ),
+    "groups": "count signal_begin signal_end",
+    "tile_groups": "group accumulates",
 }
 
 
@@ -36,6 +40,7 @@ class Program:
     buffers: list[BufferSpec]
     signal_layout: SignalLayout
     per_rank: list[dict[str, list[tuple[int, ...]]]] = field(default_factory=list)
+    comm_ctas: int = 0
 
     def rank_tables(self, rank: int) -> dict[str, Table]:
         return {
@@ -65,7 +70,8 @@ def all_gather(
     # Data signal s of a rank says that shard s has arrived there.
     ready, ready_twin, done, done_twin = (world * k for k in (2, 3, 4, 5))
     engine_done = world * 6
-    layout = SignalLayout(world, ready, ready_twin, done, done_twin, engine_done, engine_done + 1)
+    end = engine_done + 1
+    layout = SignalLayout(world, ready, ready_twin, done, done_twin, engine_done, end, end, end)
     buffers = [BufferSpec("a", shape, "bf16", inputs)]
     program = Program(world, num_ctas, tiles, buffers, layout)
     engine = realization == ENGINE
@@ -99,7 +105,7 @@ def all_gather(
             region = (rows, row_bytes, row_bytes, row_bytes)
             spans = (*span(waits, needs), *span(signals, flags))
             commands.append(
-                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0)
+                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0)
             )
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])
@@ -120,6 +126,6 @@ def all_gather(
         )
         program.per_rank.append(
             {"tiles": tile_rows_table, "waits": waits, "commands": commands,
-             "signals": signals, "calls": [call]}
+             "signals": signals, "calls": [call], "groups": [], "tile_groups": []}
         )  # fmt: skip
     return program

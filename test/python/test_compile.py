@@ -38,7 +38,7 @@ def build(
     return syncopate.compile(gemm, plan, **{**bind_gemm(a, n, config), **kw})
 
 
-@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+@pytest.mark.parametrize("realization", ["ldst_dedicated", "ldst_colocated", "copy_engine"])
 @pytest.mark.parametrize("algorithm", ["direct_push", "direct_pull", "ring_push", "ring_pull"])
 def test_opt_reproduces_what_compile_uses(tmp_path, algorithm, realization):
     program = build(
@@ -229,6 +229,8 @@ def test_kernel_has_to_be_a_triton_function():
         {"group": -1},
         {"pause": -1},
         {"pause": 2_000_000},
+        {"comm_ctas": 0},
+        {"comm_ctas": 65_537},
     ],
 )
 def test_strategy_checks_its_choices(choice):
@@ -249,14 +251,15 @@ def pointer_program(target: str, realization: str) -> Any:
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_89"])
-def test_older_targets_have_the_engine_only(target):
-    assert pointer_program(target, "copy_engine").image.cubin
-    with pytest.raises(syncopate.SyncopateError, match="ldst_colocated needs; use copy_engine"):
+def test_older_targets_have_no_colocated_roles(target):
+    for realization in ("copy_engine", "ldst_dedicated"):
+        assert pointer_program(target, realization).image.cubin
+    with pytest.raises(syncopate.SyncopateError, match="ldst_colocated needs; use ldst_dedicated"):
         pointer_program(target, "ldst_colocated")
 
 
 def test_newer_targets_compile():
-    for realization in ("copy_engine", "ldst_colocated"):
+    for realization in ("copy_engine", "ldst_dedicated", "ldst_colocated"):
         assert pointer_program("sm_100", realization).image.cubin
         assert build(
             target="sm_100", strategy=syncopate.Strategy(realization=realization)

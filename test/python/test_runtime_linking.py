@@ -4,11 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hand_tables import ENGINE, LDST, all_gather
+from hand_tables import DEDICATED, ENGINE, LDST, all_gather
 
 from syncopate import abi
-from syncopate.abi import CommandField, ContextWord, SignalKind, StateWord
+from syncopate.abi import CommandField, ContextWord, Realization, SignalKind, StateWord
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime.commands import role_parts, split_commands
 from syncopate.runtime.engine_plan import (
     AwaitWord,
     Copy,
@@ -16,7 +17,7 @@ from syncopate.runtime.engine_plan import (
     awaited_words,
     plan_engine,
 )
-from syncopate.runtime.interface import ProgramData
+from syncopate.runtime.interface import ProgramData, Table
 from syncopate.runtime.linking import (
     RankAddresses,
     initial_flags,
@@ -68,7 +69,10 @@ def test_context_points_at_the_parts():
     assert context[ContextWord.FLAGS] == addresses.flags[1]
     assert context[ContextWord.TILES] == OWN.upload + where.tiles
     assert context[ContextWord.COMMANDS] == OWN.upload + where.commands
-    assert context[ContextWord.NUM_COMMANDS] == 2
+    assert context[ContextWord.COMM_CTAS] == 0
+    assert context[ContextWord.LDST_COLOCATED_COMMANDS] == abi.pack_range(0, 2)
+    assert context[ContextWord.LDST_COLOCATED_CTAS] == abi.pack_range(0, 3)
+    assert context[ContextWord.LDST_DEDICATED_COMMANDS] == 0
     assert context[ContextWord.FAULT] == OWN.fault
     assert context[ContextWord.TIMEOUT_NS] == 60_000_000_000
     assert context[ContextWord.RANK] == 1
@@ -116,7 +120,7 @@ def test_engine_commands_are_left_to_the_host():
     program = make(realization=ENGINE)
     where = layout_tables(program.rank_tables(0))
     assert where.num_commands == 0
-    assert len(initial_state(where.num_commands)) == StateWord.COMMANDS
+    assert len(initial_state(where)) == StateWord.COMMANDS
 
 
 def test_parts_are_aligned_and_disjoint():
@@ -132,7 +136,7 @@ def test_initial_flags_grant_a_credit():
     credit = program.signal_layout.done_twin
     assert flags[credit : credit + 3].tolist() == [1, 1, 1]
     assert flags.sum() == 3
-    assert initial_state(2)[StateWord.EPOCH] == 1
+    assert initial_state(layout_tables(program.rank_tables(0)))[StateWord.EPOCH] == 1
 
 
 def test_memory_plan_keeps_buffers_apart():
@@ -223,3 +227,59 @@ def test_device_commands_leave_the_side_stream_empty():
     program = make()
     addresses, _ = link(program, 0)
     assert plan_engine(program, 0, addresses) == ()
+
+
+@pytest.mark.parametrize("comm_ctas", [1, 2, 3, 7])
+def test_dedicated_roles_have_the_first_ctas(comm_ctas):
+    program = dataclasses.replace(make(realization=DEDICATED), comm_ctas=comm_ctas)
+    _, upload = link(program, 1)
+    context = part(upload, 0, np.int64, 1, abi.CONTEXT_WORDS)[0]
+    assert context[ContextWord.COMM_CTAS] == comm_ctas
+    assert context[ContextWord.NUM_CTAS] == comm_ctas + 3
+    assert context[ContextWord.LDST_DEDICATED_COMMANDS] == abi.pack_range(0, 2)
+    assert context[ContextWord.LDST_DEDICATED_CTAS] == abi.pack_range(0, comm_ctas)
+    assert context[ContextWord.LDST_COLOCATED_COMMANDS] == 0
+
+
+def mixed(rank, realizations):
+    """A rank's commands by these realizations in turn."""
+    table = make(5).rank_tables(rank)["commands"]
+    values = table.values.copy()
+    values[:, table.columns.index("realization")] = realizations
+    return Table(table.columns, values)
+
+
+def test_commands_are_sorted_by_role_and_keep_their_order():
+    program = make(5)
+    commands = mixed(2, [LDST, DEDICATED, ENGINE, LDST])
+    device, engine = split_commands(commands)
+    assert device.tolist() == [1, 0, 3]
+    assert engine.tolist() == [2]
+    tables = tuple(
+        {**mine, "commands": commands} if rank == 2 else mine
+        for rank, mine in enumerate(program.tables)
+    )
+    program = dataclasses.replace(program, tables=tables, comm_ctas=4)
+    addresses, upload = link(program, 2)
+    context = part(upload, 0, np.int64, 1, abi.CONTEXT_WORDS)[0]
+    assert context[ContextWord.LDST_DEDICATED_COMMANDS] == abi.pack_range(0, 1)
+    assert context[ContextWord.LDST_DEDICATED_CTAS] == abi.pack_range(0, 4)
+    assert context[ContextWord.LDST_COLOCATED_COMMANDS] == abi.pack_range(1, 3)
+    assert context[ContextWord.LDST_COLOCATED_CTAS] == abi.pack_range(4, 7)
+    rows = part(upload, layout_tables(tables[2]).commands, np.int64, 3, abi.COMMAND_STRIDE)
+    wanted = [
+        addresses.buffers[commands.column("dst_rank")[row]][0] + commands.column("dst_offset")[row]
+        for row in (1, 0, 3)
+    ]
+    assert rows[:, CommandField.DST].tolist() == wanted
+
+
+@pytest.mark.parametrize("comm_ctas", range(2, 9))
+def test_dedicated_roles_divide_their_ctas(comm_ctas):
+    tma = int(Realization.TMA_DEDICATED)
+    parts = role_parts(mixed(0, [DEDICATED, tma, tma, LDST]), comm_ctas, 10)
+    first, second = parts[Realization.TMA_DEDICATED], parts[Realization.LDST_DEDICATED]
+    assert [*first.ctas, *second.ctas] == list(range(comm_ctas))
+    assert 0 <= len(second.ctas) - len(first.ctas) <= 1
+    assert (first.commands, second.commands) == (range(2), range(2, 3))
+    assert parts[Realization.LDST_COLOCATED].ctas == range(comm_ctas, comm_ctas + 10)

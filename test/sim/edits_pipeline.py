@@ -31,6 +31,18 @@ def _chooses_source(op: Any) -> bool:
     return "tensordesc" in str(op.results[0].type)
 
 
+def front_is_seen(fused: Fused) -> None:
+    """The kernel counts its CTAs from the first of the launch, not from the first that computes."""
+    for op in fused.find(r"arith\.subi", where=_hides_front):
+        op.operands[1] = constant(0, "i32", op)
+
+
+def _hides_front(op: Any) -> bool:
+    all_of_them, front = producer(op.operands[0]), producer(op.operands[1])
+    named = all_of_them is not None and all_of_them.name == "tt.get_program_id"
+    return named and front is not None and front.name == "arith.constant"
+
+
 def first_tile(fused: Fused) -> None:
     """Whatever its position, the first row of the tile table is read."""
     for op in fused.find(r"arith\.muli", "read_tile_entry"):

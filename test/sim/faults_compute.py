@@ -5,6 +5,7 @@ from __future__ import annotations
 from edits_pipeline import (
     early_end_of_barriers,
     first_tile,
+    front_is_seen,
     inverted_phase,
     load_target_zero,
     own_input_from_buffer,
@@ -20,7 +21,7 @@ from edits_protocol import fence_first
 from fused_edits import change, drop, move_after, move_before, pin, shift
 from sim_faults import Fault
 from sim_faults import kernel_fault as fault
-from sim_features import ampere, fences, reads_own_input, tma, tma_gemm, wgmma
+from sim_features import ampere, dedicated, fences, reads_own_input, tma, tma_gemm, wgmma
 
 from syncopate.sim.findings import Kind
 
@@ -46,6 +47,13 @@ COMPUTE_FAULTS: tuple[Fault, ...] = (
         {Kind.RACE, Kind.UNWRITTEN},
         own_input_from_buffer,
         reads_own_input,
+    ),
+    fault(
+        "dedicated CTAs counted",
+        "CTAs that compute number themselves as if those in front did so too, and leave tiles out.",
+        {Kind.OUTPUT},
+        front_is_seen,
+        dedicated,
     ),
     fault(
         "first tile only",

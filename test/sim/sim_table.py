@@ -195,7 +195,7 @@ PROGRAMS: tuple[Case, ...] = (
         target="sm_80",
         tolerance=1e-3,
     ),
-    # CTAs for communication alone: few, one, more than there are blocks to copy, and on a GPU without warp specialization.
+    # CTAs for communication alone: few, one, more than there are blocks to copy; a GPU without warp specialization.
     Case(realization=DEDICATED, algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     Case(realization=DEDICATED, algorithm=PULL, world=3, shape=(200, 104, 136), comm_ctas=1),
     Case(realization=DEDICATED, algorithm=RING_PUSH, shape=(130, 72, 80), config=TINY, comm_ctas=5),

@@ -61,6 +61,7 @@ class Litmus:
     ir: dict
     signature: tuple
     num_ctas: int = 1
+    comm_ctas: int = 0
     name: str = "litmus"
     world_size: int = 2
     timeout_ns: int = 10**9
@@ -68,7 +69,7 @@ class Litmus:
     overrides: dict = field(default_factory=dict)
     per_rank: object = lambda _: {}
 
-    signal_layout = SignalLayout(4, 8, 10, 12, 14, 16, 17)
+    signal_layout = SignalLayout(4, 8, 10, 12, 14, 16, 17, 17, 17)
     buffers = (
         BufferSpec(
             "a", (2, SIZE), "i32", ((Region((0, 0), (1, SIZE)),), (Region((1, 0), (1, SIZE)),))
@@ -96,8 +97,10 @@ class Litmus:
             "signals": [(peer, rank, SignalKind.EPOCH), (peer, 12 + rank, SignalKind.EPOCH)],
             "commands": [
                 (rank, rank, 0, rank * row, peer, 0, rank * row, 1, row, row, row, 1, 2, 0, 1,
-                Realization.LDST_COLOCATED, 0)
+                Realization.LDST_COLOCATED, 0, 0)
             ],
+            "groups": [],
+            "tile_groups": [],
             "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
             **self.overrides,
             **self.per_rank(rank),
@@ -192,12 +195,15 @@ def test_message_passing_needs_every_part(fault):
     assert Kind.RACE in findings(fault(build(message_passing)))
 
 
+LDST_COLOCATED = tl.constexpr(int(Realization.LDST_COLOCATED))
+
+
 @triton.jit
 def by_commands(ctx, a, out):
     """The communication role moves the row."""
     _, other = _row_of_peer(ctx, a)
     offsets = tl.arange(0, 256)
-    copy.run_commands_ldst(ctx, ctx, 16, 32)
+    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None)
     signals.wait_signals(ctx, 0, 1, TILE, False)
     if tl.program_id(0) == 0:
         tl.store(out + offsets, tl.load(other + offsets))
@@ -236,7 +242,7 @@ def by_tma_store(ctx, a_desc, out):
 def _getting(rank):
     row = 4 * SIZE
     return {
-        "commands": [(0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, LDST, 0)]
+        "commands": [(0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, LDST, 0, 0)]
     }  # fmt: skip
 
 

@@ -10,12 +10,12 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 from triton.runtime.jit import JITFunction
 
-from syncopate.abi import Realization
 from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.plan import Plan
+from syncopate.runtime.commands import roles_of
 from syncopate.runtime.interface import Table, TensorParam
 
 __all__ = ["check_binding", "check_numbers", "check_options", "check_roles", "check_types"]
@@ -131,10 +131,9 @@ def check_binding(binding: Binding, plan: Plan, target: Target) -> None:
 
 def check_roles(tables: Sequence[Mapping[str, Table]], target: Target) -> None:
     """Raises SyncopateError if the target cannot run a role that the schedule needs."""
-    for rank_tables in tables:
-        used = rank_tables["commands"].column("realization")
-        if target.capability < _HOPPER and bool((used == Realization.LDST_COLOCATED).any()):
+    for role in sorted(roles_of(tables)):
+        if target.capability < _HOPPER and role.is_colocated:
             raise SyncopateError(
                 f"target: {target} cannot move registers between the warps of a CTA, which realization "
-                "ldst_colocated needs; use copy_engine, or sm_90 or later"
+                f"{role.spelling} needs; use ldst_dedicated or copy_engine, or sm_90 or later"
             )

@@ -53,9 +53,9 @@ def compile(
             compile-time parameter.
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
-        ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left out,
-            as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers are
-            carried out by CTAs of their own.
+        ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
+            out, as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers
+            are carried out by CTAs of their own.
         strategy: The choices that the plan leaves open.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, for arguments for which it cannot be inferred.

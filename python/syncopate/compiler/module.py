@@ -151,14 +151,16 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
 
 def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
     """Whether transfers of a plan are to be carried out by CTAs that do nothing else."""
-    body = find_plan(parse(plan.text, new_context())).regions[0].blocks[0]
+    dedicated = {role.spelling for role in Realization if role.is_dedicated}
+    if getattr(strategy.realization, "value", strategy.realization) in dedicated:
+        return True
+    module = parse(plan.text, new_context())
     named = {
-        str(op.attributes["realization"]) for op in body.operations if "realization" in op.attributes
+        str(op.attributes["realization"])
+        for op in find_plan(module).regions[0].blocks[0].operations
+        if "realization" in op.attributes
     }
-    chosen = Realization[str(getattr(strategy.realization, "value", "")).upper()]
-    return chosen.is_dedicated or any(
-        f"#chunk<realization {role.spelling}>" in named for role in Realization if role.is_dedicated
-    )
+    return any(f"#chunk<realization {spelling}>" in named for spelling in dedicated)
 
 
 def find_plan(module: ir.Module) -> ir.OpView:

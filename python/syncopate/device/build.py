@@ -46,17 +46,17 @@ def library(
     """Returns the generic-form TTGIR module of every device function, by name.
 
     The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_accumulates``, ``finish_tile``, ``open_call``,
-    ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization R of them. Each
-    module holds one function, a single block that ends in a return and calls nothing. The result is kept in memory and
-    on disk.
+    ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization
+    R of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is
+    kept in memory and on disk.
 
     Args:
         target: GPU to compile for.
         num_warps: Warps of the local kernel.
         unit: One of ``UNITS``: divides the addresses, strides and row sizes of all commands.
         roles: Device realizations of the commands.
-        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of co-located
-            roles to another rank are better issued in small blocks, which the link can take as they come.
+        remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of
+            co-located roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
 
     Raises:

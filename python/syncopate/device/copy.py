@@ -175,7 +175,7 @@ def run_commands_ldst(
         wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
         wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
         if aborted(ctx) == 0:
-            if REDUCED is None:
+            if REDUCED is None:  # noqa: SIM114
                 copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
             elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
                 copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)

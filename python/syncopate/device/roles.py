@@ -41,9 +41,7 @@ def _compute(ctx, input):
 
 @gluon.jit
 def _communicate(ctx, input, MARKER: tl.constexpr):
-    gl.inline_asm_elementwise(
-        MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1
-    )
+    gl.inline_asm_elementwise(MARKER, "=r,l,l", [ctx, input], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
@@ -65,7 +63,7 @@ def _compute_beside(
     WARPS: tl.constexpr,
     REGISTERS: tl.constexpr,
 ):
-    """The kernel's warps compute; each co-located role has WARPS more of the same CTA, with REGISTERS registers each thread."""
+    """The kernel's warps compute; each co-located role has WARPS more of the same CTA, of REGISTERS registers a thread."""
     if TMA and LDST:
         gl.warp_specialize(
             [

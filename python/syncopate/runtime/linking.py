@@ -1,8 +1,9 @@
 """Turns one rank's symbolic tables into the bytes that its kernel reads. Pure numpy.
 
 Symbolic tables name ranks, buffers and flags by number; the packed ones hold absolute addresses as this process sees
-them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out, for the
-host issues those (see `engine_plan`), and the rest is sorted by role. The runtime's own guard waits are appended behind the plan's waits.
+them. Rows keep their order and ranges keep their meaning, except that commands of the copy engine are taken out, for
+the host issues those (see `engine_plan`), and the rest is sorted by role. The runtime's own guard waits are appended
+behind the plan's waits.
 """
 
 from __future__ import annotations
@@ -322,7 +323,9 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     for table in ("commands", "groups"):
         ranges(table, "signal_begin", "signal_end", num_signals)
     tile_groups = tables["tile_groups"].column("group")
-    bad = np.flatnonzero((tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values)))
+    bad = np.flatnonzero(
+        (tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values))
+    )
     if bad.size:
         raise InternalError(
             f"rank {rank}, table tile_groups, row {bad[0]}: expects group to be a row of groups or {abi.NO_GROUP}, "

@@ -151,9 +151,7 @@ def input_view(buffer: BufferSpec, memory: torch.Tensor, rank: int) -> torch.Ten
 
 def region_view(whole: torch.Tensor, region: Region) -> torch.Tensor:
     """A region of a tensor."""
-    return whole[
-        tuple(slice(o, o + s) for o, s in zip(region.offsets, region.sizes, strict=True))
-    ]
+    return whole[tuple(slice(o, o + s) for o, s in zip(region.offsets, region.sizes, strict=True))]
 
 
 def whole_view(buffer: BufferSpec, memory: torch.Tensor) -> torch.Tensor:

@@ -26,7 +26,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
     "order": ("arrival", "grouped"),
     "group": range(1, 2**31),
     "pause": range(1_000_001),
-    "comm-ctas": range(1, 65537),
+    "comm_ctas": range(1, 65537),
 }
 """The pipeline's options, and what each may be: one of some words, or a number in a range."""
 
