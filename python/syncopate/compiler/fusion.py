@@ -99,8 +99,8 @@ def fuse(
     run_pipeline(scheduled, f"syncopate-plan-pipeline{{{options}}}")
     schedule = read_schedule(find_plan(scheduled))
     tables = schedule.tables
-    check_roles(tables, target)
     check_tma(tables, schedule.buffers, target)
+    check_roles(tables, target)
     num_warps = int(spec.options.get("num_warps", 4))
     library = device.library(
         spec.target,

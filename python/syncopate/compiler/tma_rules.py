@@ -43,8 +43,8 @@ def _check_command(
     realization = Realization(row["realization"]).name.lower()
     if target.capability < _HOPPER:
         raise SyncopateError(
-            f"target: {target} has no TMA, which realization {realization} needs; use copy_engine, or sm_90 "
-            "or later"
+            f"target: {target} has no TMA, which realization {realization} needs; use ldst_dedicated or "
+            "copy_engine, or sm_90 or later"
         )
     what = (
         f"realization {realization}: the input of rank {rank}"
