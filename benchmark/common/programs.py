@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ SHAPES = {
 }
 """(M, N, K): M gathered rows, N and K of one rank."""
 
-REALIZATIONS = ("ldst_colocated", "copy_engine")
+REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "copy_engine")
 DIRECTIONS = ("push", "pull")
 
 ITEM_BYTES = 2  # bf16, f16
@@ -40,7 +41,7 @@ class Variant:
     """One way to run a plan.
 
     Attributes:
-        realization: `ldst_colocated` or `copy_engine`.
+        realization: One of `REALIZATIONS`.
         direction: `push` or `pull`.
         splits: Pieces that each shard is cut into.
         pause: Nanoseconds between the blocks that a communication role stores to another rank.
@@ -68,7 +69,7 @@ def variants(splits: Sequence[int], pauses: Sequence[int]) -> list[Variant]:
         Variant(realization, direction, pieces)
         for realization, direction, pieces in itertools.product(REALIZATIONS, DIRECTIONS, splits)
     ]
-    # Only a role that stores to other ranks rests.
+    # Only a co-located role that stores to other ranks rests.
     paced = itertools.product(splits, pauses)
     return ways + [Variant("ldst_colocated", "push", pieces, pause) for pieces, pause in paced]
 
@@ -103,6 +104,7 @@ def build_program(
     splits: int = 1,
     pause: int = 0,
     dtype: str = "bf16",
+    comm_ctas: int = 8,
     config: GemmConfig | None = None,
     timeout: float = 60.0,
 ) -> Any:
@@ -118,6 +120,7 @@ def build_program(
         splits: Pieces per shard.
         pause: Nanoseconds between blocks stored to another rank.
         dtype: Of A, B and C.
+        comm_ctas: CTAs of a dedicated realization, taken from those that compute, but at most half of them.
         config: Tiles; by default those of `choose_config`.
         timeout: Limit of device waits in seconds.
 
@@ -125,6 +128,9 @@ def build_program(
         A program with the input `a` and the tensors `b` and `c`.
     """
     config = config or choose_config(m, n, k)
+    comm_ctas = min(comm_ctas, config.num_ctas // 2)
+    if realization == "ldst_dedicated":
+        config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
     plan = syncopate.Plan("ag_gemm", mesh=[world_size])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a, axis=0)
@@ -139,6 +145,7 @@ def build_program(
             splits=splits,
             group=config.group_m,
             pause=pause,
+            comm_ctas=comm_ctas,
         ),
         target="sm_90",
         timeout=timeout,

@@ -13,8 +13,10 @@ from workloads import (
     GATHER_SHAPES,
     GEMM_CASES,
     GEMM_SIZES,
+    MIXED_CASES,
     gather_workload,
     gemm_workload,
+    mixed_workload,
     random_matrix,
 )
 
@@ -111,6 +113,21 @@ def test_gather_is_right_call_after_call(groups, world, algorithm, realization, 
 @pytest.mark.parametrize("size", GEMM_SIZES)
 def test_gemm_is_right_call_after_call(groups, world, algorithm, realization, splits, size):
     run_many_calls(gemm(groups(world), algorithm, realization, splits, size), groups(world))
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 8])
+@pytest.mark.parametrize(("algorithm", "mix"), MIXED_CASES)
+def test_mixed_plan_is_right_call_after_call(groups, world, algorithm, mix):
+    group = groups(world)
+    ctas = group.ctas_per_rank(0)
+    run_many_calls(mixed_workload(world, algorithm, mix, GEMM_SIZES[2], ctas), group)
+
+
+@pytest.mark.parametrize(("algorithm", "mix"), MIXED_CASES)
+def test_mixed_plan_in_a_graph(groups, algorithm, mix):
+    group = groups(2)
+    ctas = group.ctas_per_rank(0)
+    run_graph(mixed_workload(2, algorithm, mix, GEMM_SIZES[1], ctas), group)
 
 
 @pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)

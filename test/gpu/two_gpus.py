@@ -15,9 +15,11 @@ from workloads import (
     GATHER_SHAPES,
     GEMM_CASES,
     GEMM_SIZES,
+    MIXED_CASES,
     Workload,
     gather_workload,
     gemm_workload,
+    mixed_workload,
 )
 
 from syncopate.abi import Realization
@@ -51,6 +53,13 @@ def gemm(algorithm: str, realization: str, splits: int, size: tuple[int, int, in
     """A recipe for a GEMM that fills the GPU."""
     return lambda group: gemm_workload(
         group.world_size, algorithm, realization, size, group.ctas_per_rank(0), splits=splits
+    )
+
+
+def mixed(algorithm: str, mix: tuple[str, ...]) -> Make:
+    """A recipe for a GEMM whose transfers have several realizations."""
+    return lambda group: mixed_workload(
+        group.world_size, algorithm, mix, GEMM_SIZES[2], group.ctas_per_rank(0)
     )
 
 
@@ -198,3 +207,7 @@ def checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
             f"gemm {algorithm} {name} {splits} graph",
             bind(graph, gemm(algorithm, name, splits, GEMM_SIZES[1])),
         )
+    for algorithm, mix in MIXED_CASES:
+        words = "+".join(mix)
+        yield f"mixed {algorithm} {words} many calls", bind(many_calls, mixed(algorithm, mix))
+        yield f"mixed {algorithm} {words} graph", bind(graph, mixed(algorithm, mix))

@@ -124,6 +124,50 @@ def gemm_workload(
     )
 
 
+def mixed_workload(
+    world: int, algorithm: str, mix: tuple[str, ...], size: tuple[int, int, int], num_ctas: int
+) -> Workload:
+    """An AG-GEMM whose transfers have these realizations in turn."""
+    from mixed_plans import gather_by
+
+    import syncopate
+    from syncopate.kernels import GemmConfig, gemm_pointers
+    from syncopate.kernels.bind import bind_gemm_pointers
+
+    m, n, k = size
+    plan = syncopate.Plan("mixed", [world])
+    a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
+    gather_by(plan, a, algorithm, mix)
+    comm_ctas = min(4, num_ctas // 2)
+    config = GemmConfig(block_n=128, num_ctas=num_ctas - comm_ctas)
+    program = syncopate.compile(
+        gemm_pointers,
+        plan,
+        **bind_gemm_pointers(a, n, config),
+        strategy=syncopate.Strategy(comm_ctas=comm_ctas),
+        timeout=20.0,
+    )
+    weights = {rank: random_matrix((n, k), 7000 + rank) for rank in range(world)}
+    return Workload(
+        f"mixed_{algorithm}_{'+'.join(mix)}",
+        program,
+        (m, k),
+        (m, n),
+        lambda rank: {"b": weights[rank]},
+        lambda whole, rank: whole.float() @ weights[rank].float().T,
+        TOLERANCE,
+        "c",
+    )
+
+
+MIXED_CASES = [
+    ("direct_push", ("ldst_dedicated", "ldst_colocated", "copy_engine")),
+    ("direct_pull", ("copy_engine", "ldst_dedicated", "ldst_colocated")),
+    ("ring_pull", ("ldst_dedicated", "ldst_colocated")),
+    ("ring_push", ("copy_engine", "ldst_dedicated")),
+]
+"""(algorithm, realizations in turn)."""
+
 GATHER_SHAPES = [(512, 256), (509, 250)]
 """Even, and odd in every respect: rows that the ranks do not divide and that are not 16 bytes."""
 
@@ -138,6 +182,10 @@ GEMM_CASES = [
     ("direct_pull", "copy_engine", 1),
     ("ring_push", "copy_engine", 1),
     ("ring_pull", "copy_engine", 2),
+    ("direct_push", "ldst_dedicated", 2),
+    ("direct_pull", "ldst_dedicated", 1),
+    ("ring_push", "ldst_dedicated", 1),
+    ("ring_pull", "ldst_dedicated", 2),
 ]
 """(algorithm, realization, splits)."""
 

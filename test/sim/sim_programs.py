@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from typing import Any
 
 import numpy as np
+from mixed_plans import gather_by
 
 import syncopate
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
@@ -52,26 +52,6 @@ def ag_gemm(
     )
     kernel = gemm_pointers if pointers else gemm
     return syncopate.compile(kernel, plan, **bind, strategy=strategy, target=target)
-
-
-def gather_by(plan: Any, a: Any, algorithm: str, mix: tuple[str, ...]) -> None:
-    """An all-gather of the rows of `a`, transfer by transfer, of which each has another realization than the last."""
-    world, rows = plan.world_size, a.shape[0]
-    step = -(-rows // world)
-    add = plan.get if algorithm.endswith("pull") else plan.put
-    last: list[Any] = [None] * world
-    realizations = itertools.cycle(mix)
-    for hop, owner in itertools.product(range(1, world), range(world)):
-        shard = a[min(owner * step, rows) : min((owner + 1) * step, rows), :]
-        ring = algorithm.startswith("ring")
-        last[owner] = add(
-            shard,
-            shard,
-            src_rank=(owner + hop - 1) % world if ring else owner,
-            dst_rank=(owner + hop) % world,
-            after=[last[owner]] if ring and hop > 1 else [],
-            realization=next(realizations),
-        )
 
 
 def largest_error(result: Result) -> float:

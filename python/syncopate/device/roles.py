@@ -63,7 +63,7 @@ def _compute_beside(
     WARPS: tl.constexpr,
     REGISTERS: tl.constexpr,
 ):
-    """The kernel's warps compute; each co-located role has WARPS more of the same CTA, of REGISTERS registers a thread."""
+    """The kernel's warps compute; each co-located role has WARPS more of the CTA, with REGISTERS registers a thread."""
     if TMA and LDST:
         gl.warp_specialize(
             [
