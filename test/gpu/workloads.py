@@ -165,6 +165,9 @@ MIXED_CASES = [
     ("direct_pull", ("copy_engine", "ldst_dedicated", "ldst_colocated")),
     ("ring_pull", ("ldst_dedicated", "ldst_colocated")),
     ("ring_push", ("copy_engine", "ldst_dedicated")),
+    ("direct_push", ("tma_colocated", "ldst_colocated")),
+    ("direct_pull", ("tma_dedicated", "tma_colocated", "copy_engine")),
+    ("ring_pull", ("ldst_dedicated", "tma_dedicated")),
 ]
 """(algorithm, realizations in turn)."""
 
@@ -186,8 +189,22 @@ GEMM_CASES = [
     ("direct_pull", "ldst_dedicated", 1),
     ("ring_push", "ldst_dedicated", 1),
     ("ring_pull", "ldst_dedicated", 2),
+    ("direct_push", "tma_colocated", 2),
+    ("direct_pull", "tma_colocated", 1),
+    ("ring_push", "tma_colocated", 1),
+    ("ring_pull", "tma_colocated", 2),
+    ("direct_push", "tma_dedicated", 2),
+    ("direct_pull", "tma_dedicated", 1),
+    ("ring_push", "tma_dedicated", 1),
+    ("ring_pull", "tma_dedicated", 2),
 ]
 """(algorithm, realization, splits)."""
 
 GEMM_SIZES = [(1024, 512, 512), (1016, 520, 264), (1016, 510, 250)]
 """Even; ragged but with 16-byte rows; without."""
+
+
+def gemm_sizes(*realizations: str) -> list[tuple[int, int, int]]:
+    """The sizes that can be computed with these realizations: TMA needs rows of A of a multiple of 16 bytes."""
+    tma = any(name.startswith("tma") for name in realizations)
+    return [size for size in GEMM_SIZES if not tma or 2 * size[2] % 16 == 0]
