@@ -73,3 +73,28 @@ def test_what_others_have_stored_is_fenced_before_tma_forwards_it():
     finding = find(broken, {Kind.RACE})
     assert finding is not None
     assert "reads through TMA" in finding.message
+
+
+@pytest.mark.parametrize("realization", ["tma_colocated", "tma_dedicated"])
+@pytest.mark.parametrize(("algorithm", "columns"), [("direct_push", 136), ("ring_pull", 680)])
+def test_columns_are_rows_with_a_stride(realization, algorithm, columns):
+    """Rows of a shard are neither consecutive nor, if they are long, one block wide."""
+    world, m, n = 3, 70, 64
+    plan = syncopate.Plan("gather_columns", [world])
+    a = plan.buffer("a", (m, world * columns), "bf16", shard_axis=1)
+    plan.all_gather(a, axis=1)
+    program = syncopate.compile(
+        gemm,
+        plan,
+        **bind_gemm(a, n, SMALL),
+        strategy=Strategy(algorithm=algorithm, realization=realization),
+        target="sm_90",
+    )
+    for seed in range(3):
+        result = simulate(program, calls=2, seed=seed)
+        assert result.verdict.ok, str(result.verdict)
+        for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+            gathered = np.concatenate(inputs["a"], axis=1).astype(np.float64)
+            for b, c in zip(inputs["b"], outputs["c"], strict=True):
+                expected = gathered @ b.T.astype(np.float64)
+                assert np.abs(c - expected).max() <= 5e-3 * np.abs(expected).max()
