@@ -58,16 +58,18 @@ def Chunk_WaitOp : Chunk_Op<"wait"> {
   }];
 }
 
-def Chunk_TileAccumulatesOp : Chunk_Op<"tile_accumulates"> {
-  let summary = "whether a tile adds to what is there";
+def Chunk_TileSumOp : Chunk_Op<"tile_sum"> {
+  let summary = "whether a tile adds to what is there, and after what";
   let description = [{
-    1 if tile `tile`, row-major in the grid, adds its values to what it finds at
-    its place, 0 if it overwrites that; the same during all calls.
+    `adds` is 1 if tile `tile`, row-major in the grid, adds its values to what it
+    finds at its place, 0 if it overwrites that. Before it adds, it waits for the
+    range of the wait table. The same during all calls.
 
-    Example: `%adds = chunk.tile_accumulates %context[%tile] : !tt.ptr<i64>`.
+    Example:
+    `%adds, %begin, %end = chunk.tile_sum %context[%tile] : !tt.ptr<i64>`.
   }];
   let arguments = (ins AnyType:$context, I32:$tile);
-  let results = (outs I32:$accumulates);
+  let results = (outs I32:$adds, I32:$wait_begin, I32:$wait_end);
   let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
 }
 

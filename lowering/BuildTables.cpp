@@ -377,23 +377,51 @@ private:
     // The kernel looks at every tile, whether its rank has groups or not.
     if (graph.getPlan().getBody().getOps<ProduceOp>().empty())
       return;
+    KernelDependence dependence(graph, kernel, rank);
+    std::vector<RowRange> storeWaits = addStoreWaits(dependence);
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       int64_t group = tileGroups.getGroup(rank, tile);
-      groupOfTile.push_back(group < 0 ? kNoGroup : group - first);
-      groupOfTile.push_back(accumulates(tile));
+      llvm::append_range(
+          groupOfTile,
+          std::array<int64_t, 4>{
+              group < 0 ? kNoGroup : group - first,
+              !dependence.getSets()[dependence.getSummedSet(tile)].empty(),
+              storeWaits[tile].begin, storeWaits[tile].end});
     }
   }
 
-  /// Whether a tile adds to what it writes, which it does to all or to nothing.
-  bool accumulates(int64_t tile) {
-    auto coordinates = KernelDependence::getCoordinates(kernel, tile);
-    return llvm::any_of(kernel.getFootprints(), [&](FootprintOp footprint) {
-      auto buffer = kernel.getBoundBuffer(footprint.getArg());
-      return footprint.getAccess() == Access::Write &&
-             graph.isAccumulated(
-                 {rank, buffer},
-                 getAccessedBox(footprint, buffer.getType(), coordinates));
-    });
+  /// What tiles wait for before they add to what is there: of each queue the
+  /// last transfer, unless an earlier tile of the CTA has waited for it.
+  std::vector<RowRange> addStoreWaits(KernelDependence &dependence) {
+    std::vector<RowRange> ranges(kernel.getNumTiles(), RowRange{0, 0});
+    std::map<SmallVector<unsigned>, RowRange> shared;
+    std::map<std::pair<int64_t, Queue>, unsigned> waited;
+    for (auto [position, tile] :
+         llvm::enumerate(*readTileOrder(kernel, schedule))) {
+      std::map<Queue, unsigned> last;
+      for (unsigned id : dependence.getSets()[dependence.getSummedSet(tile)])
+        last[graph.getQueue(id)] = id;
+      SmallVector<unsigned> needed;
+      for (auto [queue, id] : last) {
+        auto [it, isNew] = waited.try_emplace(
+            {static_cast<int64_t>(position % kernel.getCtas()), queue}, id);
+        if (!isNew && it->second >= id)
+          continue;
+        it->second = id;
+        needed.push_back(id);
+      }
+      if (needed.empty())
+        continue;
+      auto [it, isNew] =
+          shared.try_emplace(needed, RowRange{numWaits(), numWaits()});
+      if (isNew) {
+        for (unsigned id : needed)
+          addWait(layout.data(id), 1);
+        it->second.end = numWaits();
+      }
+      ranges[tile] = it->second;
+    }
+    return ranges;
   }
 
   /// Whoever waits for the transfer: the tiles of the destination, the

@@ -93,8 +93,8 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, TileAccumulatesOp,
-              FinishTileOp, RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, TileSumOp, FinishTileOp,
+              RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -117,7 +117,7 @@ private:
         .Case([](ReadTileOp) { return "read_tile"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
-        .Case([](TileAccumulatesOp) { return "tile_accumulates"; })
+        .Case([](TileSumOp) { return "tile_sum"; })
         .Case([](FinishTileOp) { return "finish_tile"; })
         .Case([](RolesOp) { return "roles"; })
         .Case([](RunCommandsOp run) {

@@ -90,8 +90,8 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
     `chunk.wait`, follows the stores of chunks that the plan says tiles compute
-    by a `chunk.finish_tile`, lets those that are to add do so, and puts the body
-    of the kernel into a `chunk.roles` beside a role for each device realization that transfers of the plan have.
+    by a `chunk.finish_tile`, lets those that are to add do so, and puts the
+    body of the kernel into a `chunk.roles` beside a role for each device realization that transfers of the plan have.
     Where CTAs in front are dedicated to some, the kernel's own code sees the
     others only: both its program's number and the number of programs are less
     by `comm_ctas`. The result does not depend on the schedule, only on that and

@@ -131,21 +131,25 @@ static bool isAccumulated(Value buffer) {
   });
 }
 
-/// Lets a store add to what is there if its tile is to.
+/// Lets a store add to what is there if its tile is to. It is only then that
+/// the tile waits for that, when the tile before it is done: a pipelined loop
+/// begins a tile earlier.
 static void makeAccumulating(OpBuilder &builder, Operation *store,
                              Value context, Value tile) {
   Location loc = store->getLoc();
-  Value adds = TileAccumulatesOp::create(builder, loc, context, tile);
+  auto sum = TileSumOp::create(builder, loc, context, tile);
   Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
-  Value condition =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, adds, zero);
+  Value condition = arith::CmpIOp::create(
+      builder, loc, arith::CmpIPredicate::ne, sum.getAdds(), zero);
   auto choice = scf::IfOp::create(builder, loc, TypeRange(), condition,
                                   /*withElseRegion=*/true);
   OperationState reduce(loc, kBulkReduce);
   reduce.addOperands(store->getOperands());
   reduce.propertiesAttr = builder.getDictionaryAttr(
       builder.getNamedAttr(kReduceKind, builder.getI32IntegerAttr(kReduceAdd)));
-  choice.getThenBodyBuilder().create(reduce);
+  OpBuilder then = choice.getThenBodyBuilder();
+  WaitOp::create(then, loc, context, sum.getWaitBegin(), sum.getWaitEnd());
+  then.create(reduce);
   store->moveBefore(choice.elseBlock(), choice.elseBlock()->begin());
 }
 

@@ -69,8 +69,9 @@ static bool isTwin(const SignalLayout &layout, int64_t signal) {
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
-      positions(ranks), tileSeen(ranks), hostSeen(ranks), endSeen(ranks),
-      groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
+      positions(ranks), tileSeen(ranks), storeSeen(ranks), hostSeen(ranks),
+      endSeen(ranks), groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0),
+      partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
   auto none = std::make_shared<const Vector>();
@@ -83,6 +84,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       queues[queue].push_back({static_cast<int64_t>(row), none});
     }
     tileSeen[rank].resize(tables[rank].getTiles().size(), none);
+    storeSeen[rank].resize(tables[rank].getTiles().size(), none);
     firstStrand.push_back(strands.size());
     auto numbers = readTileOrder(*plan.getBody().getOps<KernelOp>().begin(),
                                  tables[rank].getSchedule());
@@ -139,11 +141,16 @@ unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t number) const {
   llvm_unreachable("unknown part");
 }
 
-int64_t CallOrder::getGroup(const Strand &cta, int64_t step) {
-  ArrayRef<TileGroupRow> rows = tables[cta.rank].getTileGroups();
-  if (rows.empty())
-    return kNoGroup;
-  return rows[tileNumbers[cta.rank][cta.number + step * ctas]].group;
+CallOrder::TileStep CallOrder::getTileStep(const Strand &cta) const {
+  bool isStore = cta.step > 0 && cta.step % 2 == 0;
+  int64_t number = isStore ? cta.step / 2 - 1 : (cta.step + 1) / 2;
+  return {number, cta.number + number * ctas, isStore};
+}
+
+TileGroupRow CallOrder::getTileGroup(int64_t rank, int64_t position) const {
+  ArrayRef<TileGroupRow> rows = tables[rank].getTileGroups();
+  return rows.empty() ? TileGroupRow{kNoGroup, 0, {0, 0}}
+                      : rows[tileNumbers[rank][position]];
 }
 
 CallOrder::Flag *CallOrder::findFlag(int64_t rank, int64_t signal) {
@@ -341,7 +348,7 @@ int64_t CallOrder::getNumSteps(const Strand &strand) {
     return queues[strand.number].size();
   case Part::Cta: {
     int64_t tiles = tables[strand.rank].getTiles().size();
-    return (tiles - strand.number + ctas - 1) / ctas;
+    return 2 * ((tiles - strand.number + ctas - 1) / ctas) + 1;
   }
   case Part::Group:
     return 0;
@@ -358,8 +365,13 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
     return mine.getCall().closeWaits;
   case Part::Queue:
     return mine.getCommands()[getRow(strand)].waits;
-  case Part::Cta:
-    return mine.getTiles()[strand.number + strand.step * ctas].waits;
+  case Part::Cta: {
+    TileStep step = getTileStep(strand);
+    if (step.isStore)
+      return getTileGroup(strand.rank, step.position).waits;
+    return isTile(strand.rank, step) ? mine.getTiles()[step.position].waits
+                                     : RowRange{0, 0};
+  }
   case Part::Group:
     break;
   }
@@ -439,22 +451,25 @@ void CallOrder::perform(Strand &strand) {
     break;
   }
   case Part::Cta:
-    tileSeen[strand.rank][strand.number + strand.step * ctas] = strand.seen;
-    if (strand.step > 0)
-      finishTile(strand, strand.step - 1);
+    if (TileStep step = getTileStep(strand); step.isStore) {
+      storeSeen[strand.rank][step.position] = strand.seen;
+      finishTile(strand, step);
+    } else if (isTile(strand.rank, step)) {
+      tileSeen[strand.rank][step.position] = strand.seen;
+    }
     break;
   case Part::Group:
     break;
   }
 }
 
-void CallOrder::finishTile(const Strand &cta, int64_t step) {
-  int64_t number = getGroup(cta, step);
+void CallOrder::finishTile(const Strand &cta, TileStep step) {
+  int64_t number = getTileGroup(cta.rank, step.position).group;
   if (number == kNoGroup)
     return;
   Group &group = groups[cta.rank][number];
-  Seen seen = tileSeen[cta.rank][cta.number + step * ctas];
-  set(seen, tileComponent(cta.rank, cta.number), step + 1);
+  Seen seen = cta.seen;
+  set(seen, tileComponent(cta.rank, cta.number), step.number + 1);
   join(group.seen, *seen);
   if (--group.left > 0)
     return;
@@ -495,10 +510,7 @@ void CallOrder::finish(Strand &strand) {
     raise(rank, layout.engineDone(), *seen);
     break;
   case Part::Cta:
-    if (strand.step > 0) {
-      finishTile(strand, strand.step - 1);
-      set(seen, tileComponent(rank, strand.number), strand.step);
-    }
+    set(seen, tileComponent(rank, strand.number), strand.step / 2);
     finishPart(rank, seen);
     break;
   case Part::Group:
@@ -549,8 +561,12 @@ LogicalResult CallOrder::reportStuck() {
     if (strand.part == Part::Group)
       for (int64_t cta = 0, e = getNumCtas(strand.rank); cta < e; ++cta) {
         const Strand &tiles = strands[getStrand(strand.rank, Part::Cta, cta)];
-        for (int64_t step = 0; !tiles.done && step < getNumSteps(tiles); ++step)
-          if (getGroup(tiles, step) == strand.number && step + 1 >= tiles.step)
+        Strand store = tiles;
+        for (store.step = 2; !tiles.done && store.step < getNumSteps(tiles);
+             store.step += 2)
+          if (store.step >= tiles.step &&
+              getTileGroup(tiles.rank, getTileStep(store).position).group ==
+                  strand.number)
             return getStrand(strand.rank, Part::Cta, cta);
       }
     return number;
@@ -610,10 +626,10 @@ std::string CallOrder::describe(const Strand &strand) {
   case Part::Cta: {
     out << "CTA " << strand.number << " of rank " << strand.rank;
     ArrayRef<TileRow> tiles = tables[strand.rank].getTiles();
-    int64_t position = strand.number + strand.step * ctas;
-    if (position < static_cast<int64_t>(tiles.size())) {
-      out << " at tile [";
-      llvm::interleaveComma(tiles[position].coordinates, out);
+    TileStep step = getTileStep(strand);
+    if (isTile(strand.rank, step)) {
+      out << (step.isStore ? " before the store of tile [" : " at tile [");
+      llvm::interleaveComma(tiles[step.position].coordinates, out);
       out << "]";
     }
     break;

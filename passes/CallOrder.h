@@ -52,9 +52,8 @@ public:
   /// twin that is raised, if a wait waits for what
   /// nobody raises, or if strands wait for each other in a circle.
   ///
-  /// A pipelined loop may wait for a tile before it says that the one before is
-  /// done, so a CTA that cannot go on to its next tile has said nothing of the
-  /// present one.
+  /// A pipelined loop may wait for a tile before it stores the one before, so a
+  /// CTA that cannot go on to its next tile has not stored the present one.
   CallOrder(chunk::PlanOp plan, llvm::ArrayRef<ScheduleTables> tables,
             int64_t ctas);
 
@@ -80,6 +79,10 @@ public:
   }
   const Seen &atTile(int64_t rank, int64_t position) const {
     return tileSeen[rank][position];
+  }
+  /// What has been seen when that tile stores what it has computed.
+  const Seen &atStore(int64_t rank, int64_t position) const {
+    return storeSeen[rank][position];
   }
   const Seen &atStaging(int64_t rank) const { return hostSeen[rank]; }
   const Seen &atEnd(int64_t rank) const { return endSeen[rank]; }
@@ -188,8 +191,21 @@ private:
   int64_t getNumCtas(int64_t rank) const {
     return std::min<int64_t>(ctas, tables[rank].getTiles().size());
   }
-  /// The group, of its rank, of the tile that a CTA computes at a step.
-  int64_t getGroup(const Strand &cta, int64_t step);
+  /// A CTA starts its first tile, and then by turns starts a tile and stores
+  /// the one before it.
+  struct TileStep {
+    /// The how-manieth tile of the CTA it is, and where in the rank's order.
+    int64_t number, position;
+    bool isStore;
+  };
+  TileStep getTileStep(const Strand &cta) const;
+  /// Whether there is such a tile: before the last store none is started.
+  bool isTile(int64_t rank, TileStep step) const {
+    return step.position < static_cast<int64_t>(tables[rank].getTiles().size());
+  }
+  /// The group, of its rank, of the tile at a position of the order; and what
+  /// it waits for before it stores.
+  TileGroupRow getTileGroup(int64_t rank, int64_t position) const;
   Flag *findFlag(int64_t rank, int64_t signal);
   mlir::LogicalResult addRaiser(unsigned strand, int64_t row, SignalRow signal);
   mlir::LogicalResult collectRaisers(int64_t rank);
@@ -209,8 +225,8 @@ private:
   void finish(Strand &strand);
   void raise(int64_t rank, int64_t signal, const Vector &seen);
   void finishPart(int64_t rank, const Seen &seen);
-  /// The tile that a CTA computed at a step is done.
-  void finishTile(const Strand &cta, int64_t step);
+  /// A tile of a CTA is done.
+  void finishTile(const Strand &cta, TileStep step);
 
   /// Errors, and the words in which they speak.
   mlir::LogicalResult reportStuck();
@@ -235,7 +251,7 @@ private:
 
   std::vector<std::vector<Command>> queues;
   std::vector<std::vector<Position>> positions;
-  std::vector<std::vector<Seen>> tileSeen;
+  std::vector<std::vector<Seen>> tileSeen, storeSeen;
   std::vector<Seen> hostSeen, endSeen;
   /// By rank and group, the tiles left, and what those that are done have seen.
   struct Group {

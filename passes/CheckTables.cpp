@@ -153,21 +153,32 @@ private:
       for (auto [queue, id] : byQueue)
         ids.push_back(id);
     }
-    for (auto [position, tile] : llvm::enumerate(*tiles))
-      for (unsigned id : lastOfSet[dependence.getSet(tile)]) {
-        if (CallOrder::isComplete(last[id], order.atTile(rank, position)))
-          continue;
-        InFlightDiagnostic diag = kernel.emitOpError();
-        diag << "tile ["
-             << ArrayRef(mine.getTiles()[position].coordinates)
-                    .take_front(kernel.getTiles().size())
-             << "] of rank " << rank
-             << " starts without a wait for a transfer that brings what it "
-                "reads";
-        diag.attachNote(graph.getTransfer(id).getLoc()) << "the transfer";
-        return diag;
-      }
+    for (auto [position, tile] : llvm::enumerate(*tiles)) {
+      for (unsigned id : lastOfSet[dependence.getSet(tile)])
+        if (!CallOrder::isComplete(last[id], order.atTile(rank, position)))
+          return reportTile(mine, position,
+                            "starts without a wait for a transfer that brings "
+                            "what it reads",
+                            id);
+      for (unsigned id : lastOfSet[dependence.getSummedSet(tile)])
+        if (!CallOrder::isComplete(last[id], order.atStore(rank, position)))
+          return reportTile(mine, position,
+                            "stores without a wait for a transfer that brings "
+                            "what it adds to",
+                            id);
+    }
     return success();
+  }
+
+  LogicalResult reportTile(const ScheduleTables &mine, int64_t position,
+                           StringRef what, unsigned id) {
+    InFlightDiagnostic diag = kernel.emitOpError();
+    diag << "tile ["
+         << ArrayRef(mine.getTiles()[position].coordinates)
+                .take_front(kernel.getTiles().size())
+         << "] of rank " << mine.getRank() << " " << what;
+    diag.attachNote(graph.getTransfer(id).getLoc()) << "the transfer";
+    return diag;
   }
 
   /// A transfer that touches what a tile writes starts when the tile is done,
@@ -213,7 +224,7 @@ private:
       });
     for (BoxIndex *index : {&reuse.readers, &reuse.writers})
       index->forEachOverlap(region, [&](unsigned id) {
-        if (!order.wasComplete(last[id], order.atTile(place.first, position)))
+        if (!order.wasComplete(last[id], order.atStore(place.first, position)))
           late = id;
       });
     if (mine.getTileGroups()[number].accumulates !=

@@ -178,6 +178,25 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
   SmallVector<SmallVector<unsigned>> perRegion(1);
   std::map<SmallVector<unsigned>, unsigned> setOfRegions, setNumbers;
   SmallVector<unsigned> used(accesses.size());
+  // The set of what all accesses of one kind need.
+  auto findSet = [&](Access kind) {
+    SmallVector<unsigned> these = used;
+    for (auto [region, access] : llvm::zip(these, accesses))
+      if (FootprintOp footprint = access.first; footprint.getAccess() != kind)
+        region = 0;
+    auto [it, isNew] = setOfRegions.try_emplace(these);
+    if (isNew) {
+      SmallVector<unsigned> needed;
+      for (unsigned region : these)
+        llvm::append_range(needed, perRegion[region]);
+      llvm::sort(needed);
+      needed.erase(llvm::unique(needed), needed.end());
+      it->second = setNumbers.try_emplace(needed, sets.size()).first->second;
+      if (it->second == sets.size())
+        sets.push_back(std::move(needed));
+    }
+    return it->second;
+  };
   for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
     std::array<int64_t, 3> coordinates = getCoordinates(kernel, tile);
     for (auto [number, access] : llvm::enumerate(accesses)) {
@@ -203,17 +222,7 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
       }
       perRegion.push_back(std::move(*transfers));
     }
-    auto [it, isNew] = setOfRegions.try_emplace(used);
-    if (isNew) {
-      SmallVector<unsigned> needed;
-      for (unsigned region : used)
-        llvm::append_range(needed, perRegion[region]);
-      llvm::sort(needed);
-      needed.erase(llvm::unique(needed), needed.end());
-      it->second = setNumbers.try_emplace(needed, sets.size()).first->second;
-      if (it->second == sets.size())
-        sets.push_back(std::move(needed));
-    }
-    setOf.push_back(it->second);
+    setOf.push_back(findSet(Access::Read));
+    summedSetOf.push_back(findSet(Access::Write));
   }
 }

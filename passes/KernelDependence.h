@@ -30,10 +30,12 @@ public:
   /// True if some tile reads, by one footprint, an input of the rank together
   /// with something else.
   bool hasMixedReads() const { return mixed; }
-  /// Distinct sets of transfers that tiles read from, each ascending.
+  /// Distinct sets of transfers that tiles wait for, each ascending.
   llvm::ArrayRef<llvm::SmallVector<unsigned>> getSets() { return sets; }
   /// The number of the set that tile `tile` (row-major in the grid) reads from.
   unsigned getSet(int64_t tile) { return setOf[tile]; }
+  /// The number of the set that brings what the tile adds to.
+  unsigned getSummedSet(int64_t tile) { return summedSetOf[tile]; }
   /// Coordinates of a tile, padded with zeros to three.
   static std::array<int64_t, 3> getCoordinates(chunk::KernelOp kernel,
                                                int64_t tile);
@@ -53,7 +55,7 @@ private:
   bool valid = true;
   bool mixed = false;
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;
-  std::vector<unsigned> setOf;
+  std::vector<unsigned> setOf, summedSetOf;
 };
 
 /// The part of the buffer that the tile at `coordinates` accesses by

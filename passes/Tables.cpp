@@ -110,6 +110,9 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
   for (auto [row, group] : llvm::enumerate(tables.getGroups()))
     if (failed(check("groups", row, group.signals, "signals", signals)))
       return failure();
+  for (auto [row, tile] : llvm::enumerate(tables.getTileGroups()))
+    if (failed(check("tile_groups", row, tile.waits, "waits", waits)))
+      return failure();
   if (failed(checkTileGroups(tables)))
     return failure();
   const CallRow &call = tables.getCall();

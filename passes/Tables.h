@@ -35,7 +35,8 @@ constexpr llvm::StringRef kCallColumns[] = {
     "close_signal_begin", "close_signal_end"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
-constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates"};
+constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates",
+                                                 "wait_begin", "wait_end"};
 
 /// What stands for the reduction of a command that copies; those that reduce
 /// have one more than the number of their \c chunk::Reduction.
@@ -81,6 +82,8 @@ struct TileGroupRow {
   int64_t group;
   /// 1 if the tile adds to what is there, else 0.
   int64_t accumulates;
+  /// What it then waits for before it stores.
+  RowRange waits;
 };
 
 /// Rows are read in place, so their fields are the columns, and nothing else.

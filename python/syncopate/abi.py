@@ -124,6 +124,9 @@ class TileGroupField(enum.IntEnum):
     """Row of the groups, or NO_GROUP."""
     ACCUMULATES = 1
     """1 if the tile adds to what is there, else 0."""
+    WAIT_BEGIN = 2
+    """First of what it waits for before it adds."""
+    WAIT_END = 3
 
 
 NO_GROUP: Final = -1

@@ -47,7 +47,7 @@ chunk.plan @not_there mesh [2] {
 chunk.plan @writes_input mesh [2] {
   %a = chunk.buffer "a" : !buf
   chunk.input %a[5] sizes [1] on 1 : !buf
-  // expected-error @+1 {{tile [2] of rank 1 writes of "a" what is an input: transfers of what tiles compute are not supported yet}}
+  // expected-error @+1 {{tile [2] of rank 1 writes of "a" what is an input, which no chunk.produce of the plan says that tiles compute}}
   chunk.kernel @k tiles [4] ctas 2 args(%a as "a") : !buf {
     // expected-note @+1 {{the tile writes by this footprint}}
     chunk.footprint write "a" at affine_map<(m) -> (m * 2)> sizes [2]
@@ -61,7 +61,7 @@ chunk.plan @writes_what_is_read mesh [2] {
   %b = chunk.buffer "b" : !buf
   // expected-note @+1 {{the transfer}}
   %t0 = chunk.put %a[6] to %b[0] sizes [2] from 0 to 1 : !buf to !buf
-  // expected-error @+1 {{tile [3] of rank 0 writes of "a" what a transfer reads: transfers of what tiles compute are not supported yet}}
+  // expected-error @+1 {{tile [3] of rank 0 writes of "a" what a transfer reads, which no chunk.produce of the plan says that tiles compute}}
   chunk.kernel @k tiles [4] ctas 2 args(%a as "a") after(%t0) : !buf {
     chunk.footprint write "a" at affine_map<(m) -> (m * 2)> sizes [2]
   }
@@ -74,7 +74,7 @@ chunk.plan @writes_what_is_written mesh [2] {
   %b = chunk.buffer "b" : !buf
   // expected-note @+1 {{the transfer}}
   %t0 = chunk.put %b[6] to %a[0] sizes [2] from 0 to 1 : !buf to !buf
-  // expected-error @+1 {{tile [0] of rank 1 writes of "a" what a transfer writes: transfers of what tiles compute are not supported yet}}
+  // expected-error @+1 {{tile [0] of rank 1 writes of "a" what a transfer writes, which no chunk.produce of the plan says that tiles compute}}
   chunk.kernel @k tiles [4] ctas 2 args(%a as "a") after(%t0) : !buf {
     chunk.footprint write "a" at affine_map<(m) -> (m * 2)> sizes [2]
   }

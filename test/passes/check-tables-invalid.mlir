@@ -11,10 +11,10 @@
 // TILE: 'chunk.kernel' op tile [1] of rank 0 starts without a wait for a transfer that brings what it reads
 // TILE: note: the transfer
 
-// RUN: sed "/rank 0/s/1, 2, 0, 1, 4, 500/1, 1, 0, 1, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=GUARD
+// RUN: sed "/rank 0/s/1, 2, 0, 1, 4, 0, 500/1, 1, 0, 1, 4, 0, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=GUARD
 // GUARD: is carried out by rank 0 without a wait for the call before of rank 1, to which it writes
 
-// RUN: sed "/rank 0/s/1, 2, 0, 1, 4, 500/1, 2, 0, 0, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SILENT
+// RUN: sed "/rank 0/s/1, 2, 0, 1, 4, 0, 500/1, 2, 0, 0, 4, 0, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SILENT
 // SILENT: CTA 0 of rank 1 at tile [0, 0, 0] waits for the flag at rank 1 of transfer 0, which nobody raises
 
 // RUN: sed "/rank 0/s/\[1, 0, 0\], \[1, 8, 0\]/[1, 0, 0], [1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWICE
@@ -48,10 +48,10 @@
 // RUN: sed "/rank 0/s/\[0, 0, 0, 0, 1, 0, 0, 1, 32/[1, 0, 0, 0, 1, 0, 0, 1, 32/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: command 0 of rank 0 carries out transfer 1, but expects transfer 0
 
-// RUN: sed "/rank 0/s/0, 1, 4, 500/0, 1, 3, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=REALIZATION
+// RUN: sed "/rank 0/s/0, 1, 4, 0, 500/0, 1, 3, 0, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=REALIZATION
 // REALIZATION: command 0 of rank 0 has realization 3, but its transfer has 'ldst_colocated'
 
-// RUN: sed "/rank 0/s/0, 1, 4, 500/0, 9, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ROWS
+// RUN: sed "/rank 0/s/0, 1, 4, 0, 500/0, 9, 4, 0, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ROWS
 // ROWS: expects row 0 of commands to name rows of signals in [0, 2], but got [0, 9)
 
 // RUN: sed "/rank 0/s/\[1, 8, 0\]/[1, 80, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=FLAG
@@ -72,7 +72,7 @@
 // RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2\]/2, 2, 3, 4, 1, 2]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
 // ENGINE: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
-// RUN: sed "/rank 0/s/\[1, 1\], \[11, 1\]/[1, 1], [1, 1]/" %t.engine | sed "/rank 0/s/1, 2, 0, 1, 0, 0\]/1, 1, 0, 1, 0, 0]/" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
+// RUN: sed "/rank 0/s/\[1, 1\], \[11, 1\]/[1, 1], [1, 1]/" %t.engine | sed "/rank 0/s/1, 2, 0, 1, 0, 0, 0\]/1, 1, 0, 1, 0, 0, 0]/" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
 // LEFT: the end of the call of rank 1 raises the twin at rank 0 that rank 1 has ended its call, which no stream takes down
 
 // RUN: sed "/rank 0/s/\[11, 1\]/[9, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWIN
@@ -92,7 +92,7 @@
 // PAUSE: command 0 of rank 0 expects pause to be in [0, 1000000], but got -5
 
 // What the guard has waited for says nothing of the kernel: if nothing is to be put in place, the host does not wait.
-// RUN: sed "/rank 0/s/guard_begin, \(.*\) : \[1, 1, 2, 2, 2, 3/guard_begin, \1 : [1, 1, 1, 2, 2, 3/; /rank 0/s/1, 2, 0, 1, 4, 500/1, 1, 0, 1, 4, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
+// RUN: sed "/rank 0/s/guard_begin, \(.*\) : \[1, 1, 2, 2, 2, 3/guard_begin, \1 : [1, 1, 1, 2, 2, 3/; /rank 0/s/1, 2, 0, 1, 4, 0, 500/1, 1, 0, 1, 4, 0, 500/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
 // HOST: is carried out by rank 0 without a wait for the call before of rank 1, to which it writes
 
 // RUN: syncopate-opt %s --syncopate-plan-pipeline -o - | sed "/rank 0/s/, calls = [^>]*>//; /rank 0/s/calls = [^>]*>, //" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TABLE

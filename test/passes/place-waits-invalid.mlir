@@ -40,14 +40,14 @@ chunk.plan @other_layout mesh [2] signals <data_twin, total : [0, 1]> {
 }
 
 // -----
-chunk.plan @not_ordered mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, total : [0, 0, 1, 2, 3, 4, 5]> {
+chunk.plan @not_ordered mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, group, group_twin, total : [0, 0, 1, 2, 3, 4, 5, 5, 5]> {
   chunk.kernel @k tiles [2, 2] ctas 2 args() {}
   // expected-error @+1 {{has no ordered tiles; run chunk-order-tiles first}}
   chunk.schedule @k rank 0
 }
 
 // -----
-chunk.plan @outside mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, total : [0, 0, 1, 2, 3, 4, 5]> {
+chunk.plan @outside mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, group, group_twin, total : [0, 0, 1, 2, 3, 4, 5, 5, 5]> {
   chunk.kernel @k tiles [2, 2] ctas 2 args() {}
   // The number of the tile would lie in the grid, its column does not.
   // expected-error @+1 {{orders tile [0, 2, 0] in row 1, outside the grid}}
@@ -55,14 +55,14 @@ chunk.plan @outside mesh [1] signals <data_twin, ready, ready_twin, done, done_t
 }
 
 // -----
-chunk.plan @twice mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, total : [0, 0, 1, 2, 3, 4, 5]> {
+chunk.plan @twice mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, group, group_twin, total : [0, 0, 1, 2, 3, 4, 5, 5, 5]> {
   chunk.kernel @k tiles [2, 2] ctas 2 args() {}
   // expected-error @+1 {{orders tile [1, 0, 0] twice, again in row 3}}
   chunk.schedule @k rank 0 {tiles = #chunk.table<c0, c1, c2 : [0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 0, 0]>}
 }
 
 // -----
-chunk.plan @too_few mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, total : [0, 0, 1, 2, 3, 4, 5]> {
+chunk.plan @too_few mesh [1] signals <data_twin, ready, ready_twin, done, done_twin, engine_done, group, group_twin, total : [0, 0, 1, 2, 3, 4, 5, 5, 5]> {
   chunk.kernel @k tiles [2, 2] ctas 2 args() {}
   // expected-error @+1 {{expects to order 4 tiles, as many as the grid of its kernel has, but got 1}}
   chunk.schedule @k rank 0 {tiles = #chunk.table<c0, c1, c2 : [0, 0, 0]>}

@@ -28,7 +28,7 @@ COLUMNS = {
         "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
     ),
     "groups": "count signal_begin signal_end",
-    "tile_groups": "group accumulates",
+    "tile_groups": "group accumulates wait_begin wait_end",
 }
 
 

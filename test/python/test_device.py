@@ -21,7 +21,7 @@ NAMES = {
     "input_rows",
     "read_tile",
     "wait_signals",
-    "tile_accumulates",
+    "tile_sum",
     "finish_tile",
     "open_call",
     "close_call",

@@ -72,6 +72,8 @@ GROUP_SIGNAL_END: Final = _constant(GroupField.SIGNAL_END)
 TILE_GROUP_STRIDE: Final = _constant(abi.TILE_GROUP_STRIDE)
 TILE_GROUP_GROUP: Final = _constant(TileGroupField.GROUP)
 TILE_GROUP_ACCUMULATES: Final = _constant(TileGroupField.ACCUMULATES)
+TILE_GROUP_WAIT_BEGIN: Final = _constant(TileGroupField.WAIT_BEGIN)
+TILE_GROUP_WAIT_END: Final = _constant(TileGroupField.WAIT_END)
 
 WAIT_STRIDE: Final = _constant(abi.WAIT_STRIDE)
 WAIT_SIGNAL: Final = _constant(WaitField.SIGNAL)

@@ -17,7 +17,7 @@ from syncopate.device.copy import run_commands_ldst
 from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
-from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_accumulates
+from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_sum
 
 __all__ = [
     "YIELD_MARKER",
@@ -29,7 +29,7 @@ __all__ = [
     "roles",
     "run_commands_ldst",
     "run_commands_tma",
-    "tile_accumulates_entry",
+    "tile_sum_entry",
     "wait_signals_entry",
 ]
 
@@ -51,12 +51,13 @@ def read_tile_entry(ctx, t):
 
 
 @triton.jit
-def tile_accumulates_entry(ctx, tile):
-    """Yields whether a tile adds to what is there."""
+def tile_sum_entry(ctx, tile):
+    """Yields whether a tile adds to what is there, and what it waits for before."""
+    adds, wait_begin, wait_end = tile_sum(ctx, tile)
     tl.inline_asm_elementwise(
-        "// syncopate.yield\nmov.b32 $0, 0;\n// $1",
-        "=r,r",
-        [tile_accumulates(ctx, tile)],
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3",
+        "=r,r,r,r",
+        [adds, wait_begin, wait_end],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

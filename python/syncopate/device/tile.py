@@ -20,6 +20,8 @@ from syncopate.device.abi import (
     TILE_GROUP_ACCUMULATES,
     TILE_GROUP_GROUP,
     TILE_GROUP_STRIDE,
+    TILE_GROUP_WAIT_BEGIN,
+    TILE_GROUP_WAIT_END,
     TILE_GROUPS,
     TILE_STRIDE,
     TILE_WAIT_BEGIN,
@@ -29,7 +31,7 @@ from syncopate.device.abi import (
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
-__all__ = ["finish_tile", "input_rows", "read_tile", "tile_accumulates"]
+__all__ = ["finish_tile", "input_rows", "read_tile", "tile_sum"]
 
 
 @triton.jit
@@ -52,9 +54,11 @@ def _tile_group(ctx, tile):
 
 
 @triton.jit
-def tile_accumulates(ctx, tile):
-    """Returns 1 if a tile, row-major in the grid, adds to what is there, else 0, i32."""
-    return tl.load(_tile_group(ctx, tile) + TILE_GROUP_ACCUMULATES)
+def tile_sum(ctx, tile):
+    """Returns 1 if a tile, row-major in the grid, adds to what is there, else 0; first wait before that, end; all i32."""
+    row = _tile_group(ctx, tile)
+    begin, end = tl.load(row + TILE_GROUP_WAIT_BEGIN), tl.load(row + TILE_GROUP_WAIT_END)
+    return tl.load(row + TILE_GROUP_ACCUMULATES), begin, end
 
 
 @triton.jit

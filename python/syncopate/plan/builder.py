@@ -226,6 +226,16 @@ class Plan:
             self._checked(op)
         return op
 
+    def join(self, tokens: Iterable[Token]) -> Token:
+        """One token for several.
+
+        Raises:
+            PlanError: There is none, or one is of another plan.
+        """
+        values = self._own_tokens(tokens)
+        with self._here():
+            return self._checked_token(ops.JoinOp(values))
+
     def put(
         self,
         src: Chunk,

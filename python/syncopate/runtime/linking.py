@@ -318,7 +318,7 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         within("commands", name, world)
     for name in ("src_buffer", "dst_buffer"):
         within("commands", name, len(program.buffers))
-    for table in ("tiles", "commands"):
+    for table in ("tiles", "commands", "tile_groups"):
         ranges(table, "wait_begin", "wait_end", num_waits)
     for table in ("commands", "groups"):
         ranges(table, "signal_begin", "signal_end", num_signals)

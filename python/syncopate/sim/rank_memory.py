@@ -137,13 +137,12 @@ class RankMemory:
             initial[word] = wrap(machine.first_epoch, 32)
         ctas = program.comm_ctas + program.num_ctas
         initial[StateWord.FINISHED] = wrap(skipped * ctas, 32)
-        tables = program.rank_tables(rank)
-        parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)
-        for part in parts.values():
+        commands = program.rank_tables(rank)["commands"]
+        for part in role_parts(commands, program.comm_ctas, program.num_ctas).values():
             first = StateWord.COMMANDS + part.commands.start
             initial[first : first + len(part.commands)] = wrap(skipped * len(part.ctas), 32)
-        groups = abi.state_words(where.num_commands, 0)
-        initial[groups:] = wrap(skipped * tables["groups"].column("count"), 32)
+        tiles = program.rank_tables(rank)["groups"].column("count")
+        initial[abi.state_words(where.num_commands, 0) :] = wrap(skipped * tiles, 32)
         self.state.view(I32)[: len(initial)] = initial
         self._record = memory.add(
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank
