@@ -37,10 +37,14 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       if (!transfer.getRealization())
         transfer.setRealization(chosen);
       Realization used = *transfer.getRealization();
-      if (transfer.getReduction() && !canReduce(used)) {
-        transfer->emitOpError() << "expects a transfer that copies, but got "
-                                   "one that reduces: realization "
-                                << stringifyRealization(used) << " cannot";
+      if (auto reduction = transfer.getReduction();
+          reduction && !canReduce(used, *reduction)) {
+        transfer->emitOpError()
+            << "expects a transfer that copies"
+            << (canReduce(used, Reduction::Sum) ? " or sums" : "")
+            << ", but got one that reduces by "
+            << stringifyReduction(*reduction) << ": realization "
+            << stringifyRealization(used) << " cannot";
         return signalPassFailure();
       }
       if (!isLowered(used)) {

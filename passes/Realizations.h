@@ -35,17 +35,17 @@ constexpr bool isDevice(chunk::Realization realization) {
   return isDedicated(realization) || isColocated(realization);
 }
 
-/// Loads and stores can do arithmetic in between.
-constexpr bool canReduce(chunk::Realization realization) {
+/// Loads and stores can do arithmetic in between; TMA can add.
+constexpr bool canReduce(chunk::Realization realization,
+                         chunk::Reduction reduction) {
   return realization == chunk::Realization::LdstDedicated ||
-         realization == chunk::Realization::LdstColocated;
+         realization == chunk::Realization::LdstColocated ||
+         (isDevice(realization) && reduction == chunk::Reduction::Sum);
 }
 
 /// Whether the compiler knows how to make a program of it.
 constexpr bool isLowered(chunk::Realization realization) {
-  return isEngine(realization) ||
-         realization == chunk::Realization::LdstDedicated ||
-         realization == chunk::Realization::LdstColocated;
+  return isEngine(realization) || isDevice(realization);
 }
 
 /// The device function that carries out the commands of a role.

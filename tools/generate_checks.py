@@ -21,12 +21,13 @@ from faults_compute import COMPUTE_FAULTS  # noqa: E402
 from faults_order import ORDER_FAULTS  # noqa: E402
 from faults_plan import EXAMPLES, PLAN_FAULTS  # noqa: E402
 from faults_tables import TABLE_FAULTS  # noqa: E402
+from faults_tma import TMA_FAULTS  # noqa: E402
 from faults_transfer import TRANSFER_FAULTS  # noqa: E402
 from run_records import read_runs  # noqa: E402
 from sim_faults import FORMS, Fault  # noqa: E402
 from sim_table import PROGRAMS  # noqa: E402
 
-PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS)
+PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *TMA_FAULTS)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -30,7 +30,8 @@ SHAPES = {
 }
 """(M, N, K): M gathered rows, N and K of one rank."""
 
-REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "copy_engine")
+COLOCATED = ("ldst_colocated", "tma_colocated")
+REALIZATIONS = (*COLOCATED, "ldst_dedicated", "tma_dedicated", "copy_engine")
 DIRECTIONS = ("push", "pull")
 
 ITEM_BYTES = 2  # bf16, f16
@@ -70,8 +71,8 @@ def variants(splits: Sequence[int], pauses: Sequence[int]) -> list[Variant]:
         for realization, direction, pieces in itertools.product(REALIZATIONS, DIRECTIONS, splits)
     ]
     # Only a co-located role that stores to other ranks rests.
-    paced = itertools.product(splits, pauses)
-    return ways + [Variant("ldst_colocated", "push", pieces, pause) for pieces, pause in paced]
+    paced = itertools.product(COLOCATED, splits, pauses)
+    return ways + [Variant(name, "push", pieces, pause) for name, pieces, pause in paced]
 
 
 def tma_can_address(*row_elements: int) -> bool:
@@ -131,7 +132,7 @@ def build_program(
     """
     config = config or choose_config(m, n, k)
     comm_ctas = min(comm_ctas, config.num_ctas // 2)
-    if realization == "ldst_dedicated":
+    if realization.endswith("_dedicated"):
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
     plan = syncopate.Plan("ag_gemm", mesh=[world_size])
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)

@@ -246,9 +246,14 @@ class Realization(enum.IntEnum):
         return self.is_dedicated or self.is_colocated
 
     @property
+    def is_tma(self) -> bool:
+        """A role of the fused kernel does, by bulk TMA."""
+        return self in (Realization.TMA_DEDICATED, Realization.TMA_COLOCATED)
+
+    @property
     def can_reduce(self) -> bool:
-        """It can combine what it moves with what is at the destination."""
-        return self in (Realization.LDST_DEDICATED, Realization.LDST_COLOCATED)
+        """It can combine what it moves with what is at the destination; by TMA only as a sum."""
+        return self.is_device
 
     @property
     def spelling(self) -> str:

@@ -18,8 +18,8 @@ _PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/p
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
     "algorithm=direct|ring|bidirectional_ring|hierarchical|recursive_doubling direction=push|pull splits=N "
-    "realization=copy_engine|ldst_dedicated|ldst_colocated order=arrival|grouped group=N pause=NS comm_ctas=N "
-    "(default: none)"
+    "realization=copy_engine|tma_dedicated|tma_colocated|ldst_dedicated|ldst_colocated order=arrival|grouped group=N "
+    "pause=NS comm_ctas=N (default: none)"
 )
 
 
@@ -69,7 +69,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument(
         "--realization",
-        choices=("ldst_colocated", "ldst_dedicated", "copy_engine"),
+        choices=(
+            "ldst_colocated",
+            "ldst_dedicated",
+            "tma_colocated",
+            "tma_dedicated",
+            "copy_engine",
+        ),
         default="ldst_colocated",
         help="who moves the data (default: %(default)s)",
     )

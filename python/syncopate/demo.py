@@ -218,7 +218,7 @@ def compare_with_torch(choices: Choices) -> int:
     m, n, k = GPU_SHAPE
     target = Target.current()
     ctas = target.num_sms
-    if choices.realization == "ldst_dedicated":
+    if choices.realization in ("ldst_dedicated", "tma_dedicated"):
         ctas -= Strategy().comm_ctas
     fused = compile_ag_gemm(world, GPU_SHAPE, choices, target, num_ctas=ctas)
     gathered = torch.empty(m, k, device="cuda", dtype=torch.bfloat16)

@@ -15,6 +15,7 @@ from workloads import (
     GEMM_SIZES,
     MIXED_CASES,
     gather_workload,
+    gemm_sizes,
     gemm_workload,
     mixed_workload,
     random_matrix,
@@ -112,6 +113,8 @@ def test_gather_is_right_call_after_call(groups, world, algorithm, realization, 
 @pytest.mark.parametrize(("algorithm", "realization", "splits"), GEMM_CASES)
 @pytest.mark.parametrize("size", GEMM_SIZES)
 def test_gemm_is_right_call_after_call(groups, world, algorithm, realization, splits, size):
+    if size not in gemm_sizes(realization):
+        pytest.skip("TMA needs rows of a multiple of 16 bytes")
     run_many_calls(gemm(groups(world), algorithm, realization, splits, size), groups(world))
 
 
@@ -120,7 +123,7 @@ def test_gemm_is_right_call_after_call(groups, world, algorithm, realization, sp
 def test_mixed_plan_is_right_call_after_call(groups, world, algorithm, mix):
     group = groups(world)
     ctas = group.ctas_per_rank(0)
-    run_many_calls(mixed_workload(world, algorithm, mix, GEMM_SIZES[2], ctas), group)
+    run_many_calls(mixed_workload(world, algorithm, mix, gemm_sizes(*mix)[-1], ctas), group)
 
 
 @pytest.mark.parametrize(("algorithm", "mix"), MIXED_CASES)

@@ -18,6 +18,7 @@ from workloads import (
     MIXED_CASES,
     Workload,
     gather_workload,
+    gemm_sizes,
     gemm_workload,
     mixed_workload,
 )
@@ -59,7 +60,7 @@ def gemm(algorithm: str, realization: str, splits: int, size: tuple[int, int, in
 def mixed(algorithm: str, mix: tuple[str, ...]) -> Make:
     """A recipe for a GEMM whose transfers have several realizations."""
     return lambda group: mixed_workload(
-        group.world_size, algorithm, mix, GEMM_SIZES[2], group.ctas_per_rank(0)
+        group.world_size, algorithm, mix, gemm_sizes(*mix)[-1], group.ctas_per_rank(0)
     )
 
 
@@ -198,7 +199,7 @@ def checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
             bind(missing_rank, make),
         )
     for algorithm, name, splits in GEMM_CASES:
-        for size in GEMM_SIZES:
+        for size in gemm_sizes(name):
             yield (
                 f"gemm {algorithm} {name} {splits} {size} many calls",
                 bind(many_calls, gemm(algorithm, name, splits, size)),

@@ -166,6 +166,9 @@ MIXED_CASES = [
     ("direct pull", ("copy_engine", "ldst_dedicated", "ldst_colocated")),
     ("ring pull", ("ldst_dedicated", "ldst_colocated")),
     ("ring push", ("copy_engine", "ldst_dedicated")),
+    ("direct push", ("tma_colocated", "ldst_colocated")),
+    ("direct pull", ("tma_dedicated", "tma_colocated", "copy_engine")),
+    ("ring pull", ("ldst_dedicated", "tma_dedicated")),
 ]
 """(algorithm, realizations in turn)."""
 
@@ -187,8 +190,22 @@ GEMM_CASES = [
     ("direct pull", "ldst_dedicated", 1),
     ("ring push", "ldst_dedicated", 1),
     ("ring pull", "ldst_dedicated", 2),
+    ("direct push", "tma_colocated", 2),
+    ("direct pull", "tma_colocated", 1),
+    ("ring push", "tma_colocated", 1),
+    ("ring pull", "tma_colocated", 2),
+    ("direct push", "tma_dedicated", 2),
+    ("direct pull", "tma_dedicated", 1),
+    ("ring push", "tma_dedicated", 1),
+    ("ring pull", "tma_dedicated", 2),
 ]
 """(algorithm with its direction, realization, splits)."""
 
 GEMM_SIZES = [(1024, 512, 512), (1016, 520, 264), (1016, 510, 250)]
 """Even; ragged but with 16-byte rows; without."""
+
+
+def gemm_sizes(*realizations: str) -> list[tuple[int, int, int]]:
+    """The sizes that can be computed with these realizations: TMA needs rows of A of a multiple of 16 bytes."""
+    tma = any(name.startswith("tma") for name in realizations)
+    return [size for size in GEMM_SIZES if not tma or 2 * size[2] % 16 == 0]

@@ -8,7 +8,7 @@
 // RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=-1" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=65537" 2>&1 | FileCheck %s --check-prefix=MANY
 // UNKNOWN: expects a known realization, but got 'pigeon'
-// REFUSED: 'chunk.put' op expects one of the realizations copy_engine ldst_dedicated ldst_colocated, but got nccl
+// REFUSED: 'chunk.put' op expects one of the realizations copy_engine tma_dedicated tma_colocated ldst_dedicated ldst_colocated, but got nccl
 // NONE: 'chunk.kernel' op expects comm_ctas to be in [1, 65536], one at least for each dedicated realization, but got -1
 // MANY: 'chunk.kernel' op expects comm_ctas to be in [1, 65536], one at least for each dedicated realization, but got 65537
 

@@ -151,7 +151,7 @@ def test_what_is_no_plan_is_one_line(tmp_path, capsys):
         ("splits=0", r"splits expects a number in \[1, 4096\], but got '0'"),
         ("splits=9999999999999999999999", r"splits expects a number in \[1, 4096\]"),
         ("splits=2}", r"splits expects a number in \[1, 4096\], but got '2}'"),
-        ("splits=2 realization=foo", "realization expects one of copy_engine, ldst_dedicated,"),
+        ("splits=2 realization=foo", "realization expects one of copy_engine, tma_dedicated,"),
         ("pause=1000001", r"pause expects a number in \[0, 1000000\], but got '1000001'"),
     ],
 )

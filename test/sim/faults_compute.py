@@ -21,7 +21,7 @@ from edits_protocol import fence_first
 from fused_edits import change, drop, move_after, move_before, pin, shift
 from sim_faults import Fault
 from sim_faults import kernel_fault as fault
-from sim_features import ampere, dedicated, reads_own_input, tma, tma_gemm, wgmma
+from sim_features import ampere, dedicated, fences, reads_own_input, tma, tma_gemm, wgmma
 
 from syncopate.sim.findings import Kind
 
@@ -32,14 +32,14 @@ COMPUTE_FAULTS: tuple[Fault, ...] = (
         "TMA reads what was acquired without a fence.proxy.async.",
         {Kind.RACE},
         drop(r"tt\.elementwise_inline_asm", innermost="fence_tma"),
-        tma,
+        fences,
     ),
     fault(
         "fence before the wait",
         "The fence.proxy.async comes before the acquire.",
         {Kind.RACE},
         fence_first,
-        tma,
+        fences,
     ),
     fault(
         "own rows from the buffer",

@@ -18,6 +18,8 @@ from sim_table import (
     RING_PULL,
     RING_PUSH,
     THREE_CTAS,
+    TMA_COLOCATED,
+    TMA_DEDICATED,
     Case,
     Workload,
     options_of,
@@ -87,6 +89,8 @@ FORMS: tuple[Case, ...] = (
     Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     Case(world=4, shape=(120, 104, 136), splits=2),
+    Case(realization=TMA_COLOCATED, shape=(384, 64, 256)),
+    Case(realization=TMA_DEDICATED, algorithm=RING_PUSH, world=3, shape=(200, 104, 136), splits=2),
     Case(
         realization=ENGINE,
         algorithm=RING_PULL,

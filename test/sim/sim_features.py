@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sim_table import DEDICATED, ENGINE, LDST, PULL, PUSH, RING_PULL, Case
+from sim_table import (
+    DEDICATED,
+    ENGINE,
+    LDST,
+    PULL,
+    PUSH,
+    RING_PULL,
+    TMA_COLOCATED,
+    TMA_DEDICATED,
+    Case,
+)
 
 
 def any_(_: Case) -> bool:
@@ -73,3 +83,18 @@ def wgmma(case: Case) -> bool:
 
 def ampere(case: Case) -> bool:
     return case.target == "sm_80"
+
+
+def tma_copies(case: Case) -> bool:
+    """A role of the kernel copies by TMA."""
+    return case.realization in (TMA_COLOCATED, TMA_DEDICATED)
+
+
+def fences(case: Case) -> bool:
+    """Tiles read by TMA what ordinary instructions or a copy engine have stored."""
+    return tma(case) and not tma_copies(case)
+
+
+def tma_fills_ring(case: Case) -> bool:
+    """Some CTA copies more blocks of a command than a ring has slots."""
+    return tma_copies(case) and case.shape[0] * case.shape[2] > 1 << 16

@@ -28,6 +28,7 @@ TINY = GemmConfig(block_m=64, block_n=32, block_k=32, num_warps=4, num_ctas=2)
 ONE_CTA = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=1)
 THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
 LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
+TMA_COLOCATED, TMA_DEDICATED = Realization.TMA_COLOCATED, Realization.TMA_DEDICATED
 DEDICATED = Realization.LDST_DEDICATED
 
 
@@ -176,6 +177,11 @@ PROGRAMS: tuple[Case, ...] = (
     ),
     Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
+    # More blocks of a command than a ring has slots; rows of several blocks; what is left behind the last whole row.
+    Case(realization=TMA_COLOCATED, shape=(384, 64, 256)),
+    Case(realization=TMA_COLOCATED, algorithm=PULL, world=3, shape=(129, 64, 680)),
+    Case(realization=TMA_COLOCATED, algorithm=RING_PULL, world=4, shape=(164, 72, 88), splits=3),
+    Case(realization=TMA_DEDICATED, algorithm=RING_PUSH, world=3, shape=(200, 104, 136), splits=2),
     # Element types.
     Case(shape=(128, 64, 64), dtype="f16", config=TINY, tolerance=1e-3),
     Case(realization=ENGINE, shape=(130, 72, 80), dtype="f16", config=TINY, tolerance=1e-3),
@@ -193,6 +199,7 @@ PROGRAMS: tuple[Case, ...] = (
     # Kernels on pointers.
     Case(_POINTERS, LDST, PUSH, shape=(128, 64, 128)),
     Case(_POINTERS, LDST, RING_PULL, world=3, shape=(130, 70, 51), splits=2),
+    Case(_POINTERS, TMA_COLOCATED, PUSH, shape=(128, 64, 128)),
     Case(_POINTERS, ENGINE, PULL, world=3, shape=(130, 70, 51)),
     Case(_POINTERS, ENGINE, PUSH, shape=(128, 64, 128), target="sm_80"),
     Case(
@@ -220,8 +227,18 @@ PROGRAMS: tuple[Case, ...] = (
     Case(mix=(LDST, DEDICATED), algorithm=PULL, world=4, shape=(164, 72, 88)),
     Case(mix=(ENGINE, DEDICATED), algorithm=RING_PULL, world=4, shape=(164, 72, 88)),
     Case(mix=(LDST, ENGINE), algorithm=RING_PUSH, world=3, shape=(192, 128, 128)),
+    Case(mix=(TMA_COLOCATED, LDST), algorithm=PULL, world=4, shape=(164, 72, 88)),
+    Case(mix=(TMA_DEDICATED, DEDICATED), algorithm=PUSH, world=3, shape=(200, 104, 136)),
+    Case(
+        mix=(TMA_COLOCATED, ENGINE, TMA_DEDICATED),
+        algorithm=RING_PULL,
+        world=4,
+        shape=(164, 72, 88),
+    ),
+    Case(mix=(DEDICATED, TMA_COLOCATED, LDST, TMA_DEDICATED), world=4, shape=(256, 64, 128)),
     # Attention.
     Case(Workload.AG_ATTENTION, LDST, PUSH),
+    Case(Workload.AG_ATTENTION, TMA_DEDICATED, RING_PULL),
     Case(Workload.AG_ATTENTION, ENGINE, PULL, world=4),
     Case(Workload.AG_ATTENTION_CAUSAL, LDST, RING_PULL, world=4),
     Case(Workload.AG_ATTENTION_CAUSAL, ENGINE, PUSH),

@@ -10,6 +10,7 @@ from faults_compute import COMPUTE_FAULTS
 from faults_order import GPU, ORDER_FAULTS
 from faults_plan import PLAN_FAULTS
 from faults_tables import TABLE_FAULTS
+from faults_tma import TMA_FAULTS
 from faults_transfer import TRANSFER_FAULTS
 from fused_edits import change, kernel
 from sim_faults import FORMS, find
@@ -21,7 +22,7 @@ from syncopate.compiler.strategy import TileOrder
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
-KERNEL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *COMPUTE_FAULTS)
+KERNEL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *TMA_FAULTS, *COMPUTE_FAULTS)
 FAULTS = (*KERNEL_FAULTS, *TABLE_FAULTS)
 NAMED = {fault.name: fault for fault in FAULTS}
 

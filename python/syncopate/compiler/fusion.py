@@ -18,6 +18,7 @@ from syncopate.compiler.binding import Binding
 from syncopate.compiler.image import capture
 from syncopate.compiler.module import assemble, find_plan, is_localized, take_kernel, to_text
 from syncopate.compiler.target import Target
+from syncopate.compiler.tma_rules import check_tma
 from syncopate.ir import run_pipeline
 from syncopate.plan import Schedule, read_schedule
 from syncopate.runtime.commands import copy_unit, loads_remotely, reduced_type, roles_of
@@ -99,6 +100,7 @@ def fuse(
     run_pipeline(scheduled, f"syncopate-plan-pipeline{{{options}}}")
     schedule = read_schedule(find_plan(scheduled))
     tables = schedule.tables
+    check_tma(tables, schedule.buffers, target)
     check_roles(tables, target)
     num_warps = int(spec.options.get("num_warps", 4))
     library = device.library(

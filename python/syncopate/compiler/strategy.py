@@ -31,6 +31,8 @@ class Realization(enum.Enum):
     """How a transfer is carried out, of those that the compiler lowers."""
 
     COPY_ENGINE = "copy_engine"
+    TMA_DEDICATED = "tma_dedicated"
+    TMA_COLOCATED = "tma_colocated"
     LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
 

@@ -22,13 +22,16 @@ from syncopate.device.copy import COPY_WARPS
 from syncopate.dtypes import DTYPES
 from syncopate.runtime.commands import UNITS
 
-__all__ = ["COMMUNICATION_REGISTERS", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "library"]
 
 COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located role that copies: what is left beside eight computing warps with 232 each."""
 
 REDUCTION_REGISTERS: Final = 64
-"""The same for a role that reduces; computing warps then have 224."""
+"""The same for a role on loads and stores that reduces; computing warps then have 224."""
+
+TMA_ADDED: Final = ("f32", "bf16", "f16", "i32")
+"""Element types, as MLIR spells them, that TMA can add."""
 
 
 def library(
@@ -127,6 +130,8 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
 
 def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
     """How the commands of a role are carried out."""
+    if role.is_tma:
+        return _tma_spec(key, role)
     if role.is_dedicated:
         # All registers are the role's, and nothing else keeps the memory busy.
         warps, copied, reduced = key.num_warps, 16 if key.unit == 16 else 8, 4
@@ -146,6 +151,28 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNITS_PER_BLOCK=32 * warps * copied,
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
+    )
+
+
+def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
+    if role.is_dedicated:
+        # Few CTAs need much in flight each, and large blocks, since a block costs some barriers. Their ring lies where
+        # other CTAs have the shared memory of the computation.
+        warps, (slots, rows) = key.num_warps, (5, 16) if int(key.target.arch) == 120 else (6, 32)
+    else:
+        # Beside a GEMM with tiles of 128 by 256 and three stages 19 KB are left.
+        warps, slots, rows = COPY_WARPS.value, 2, 8
+    return _spec(
+        key,
+        entry.run_commands_tma,
+        "input",
+        warps=warps,
+        ROLE=int(role),
+        SLOTS=slots,
+        ROWS=rows,
+        # What comes from far takes long to load; what goes there, to store.
+        LAG=slots // 4 if key.remote_loads else slots // 2,
+        REDUCED=tl.dtype(DTYPES[key.reduced].triton) if key.reduced in TMA_ADDED else None,
     )
 
 

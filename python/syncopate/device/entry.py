@@ -14,6 +14,7 @@ import triton.language as tl
 from syncopate.device.abi import WHERE_TILE
 from syncopate.device.calls import close_call, open_call
 from syncopate.device.copy import run_commands_ldst
+from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
 from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_sum
@@ -27,6 +28,7 @@ __all__ = [
     "read_tile_entry",
     "roles",
     "run_commands_ldst",
+    "run_commands_tma",
     "tile_sum_entry",
     "wait_signals_entry",
 ]

@@ -11,6 +11,10 @@ from syncopate.show.model import Lane, Transfer, read_lanes
 _MEANS = {
     "copy_engine": "by the copy engine, enqueued by the host on a side stream; takes no SM and no "
     "register, best for few large pieces",
+    "tma_dedicated": "by CTAs of the same launch that do nothing else with bulk TMA; starts with the "
+    "kernel, no host in between, takes the SMs of those CTAs but few instructions",
+    "tma_colocated": "by bulk TMA that four more warps of each computing CTA issue; starts with the "
+    "kernel, no host in between, takes shared memory beside the computation",
     "ldst_dedicated": "by CTAs of the same launch that do nothing else with 16-byte loads and stores; "
     "starts with the kernel, no host in between, takes the SMs of those CTAs",
     "ldst_colocated": "by four more warps of each computing CTA with 16-byte loads and stores; "

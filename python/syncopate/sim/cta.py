@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from syncopate.sim.clocks import Vector
 from syncopate.sim.findings import Kind
 from syncopate.sim.role_async import AsyncRole
+from syncopate.sim.role_maps import TensorMap
 from syncopate.sim.shared_memory import Buffer, Mbarrier
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Cta:
         self.grid = launch.grid
         self.buffers: list[Buffer] = []
         self.roles: list[AsyncRole] = []
+        self.tensor_maps: dict[str, TensorMap] = {}
         self.bulk_in_flight = 0
         self._barriers = 0
         self._body_ended = False

@@ -281,6 +281,8 @@ class Descriptor:
     ) -> None:
         self.region, self.shape, self.kind = region, tuple(shape), kind
         self.fill = np.nan if nan else 0
+        # Bulk operations by it that are not complete.
+        self.in_flight = 0
         last = offset + kind.nbytes * (
             1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         )
@@ -293,7 +295,6 @@ class Descriptor:
         granule = region.granule
         if any(stride % granule for stride in byte_strides[:-1]) or offset % granule:
             raise ValueError(f"granule {granule} does not divide the rows of {region.name}")
-        self._per_granule = granule // kind.nbytes
         self._shape = (*shape[:-1], -(-shape[-1] * kind.nbytes // granule))
         self._strides = (*(stride // granule for stride in byte_strides[:-1]), 1)
         self._offset = offset // granule
@@ -313,9 +314,9 @@ class Descriptor:
 
     def footprint(self, inside: tuple[slice, ...]) -> Footprint:
         """The granules of a part of the tensor."""
-        per = self._per_granule
+        nbytes, granule = self.kind.nbytes, self.region.granule
         last = inside[-1]
-        columns = slice(last.start // per, -(-last.stop // per))
+        columns = slice(last.start * nbytes // granule, -(-last.stop * nbytes // granule))
         return Footprint((*inside[:-1], columns), self._shape, self._strides, self._offset)
 
 

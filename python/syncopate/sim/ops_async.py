@@ -49,6 +49,12 @@ def _trans(t: Translator, op: Any) -> None:
     t.result(op, f"{t.operand(op, 0)}.transpose({attribute(op, 'order')})")
 
 
+@emits("ttg.memdesc_reinterpret")
+def _reinterpret(t: Translator, op: Any) -> None:
+    shape, kind = t.shaped(op.results[0])
+    t.result(op, f"a.reinterpret_shared({t.operand(op, 0)}, {shape}, {t.constant(kind)})")
+
+
 @emits("ttg.memdesc_subslice")
 def _subslice(t: Translator, op: Any) -> None:
     shape, _ = t.shaped(op.results[0])
@@ -154,6 +160,32 @@ def _store_wait(t: Translator, op: Any) -> None:
     # Triton 3.6 always waits for the reads only; later versions say so with a mark.
     read_only = t.old_store_wait or bool(attribute(op, "read_only", False))
     t.write(f"yield from a.wait_stores({attribute(op, 'pendings')}, {read_only})")
+
+
+@emits("ttg.global_scratch_alloc")
+def _scratch(t: Translator, op: Any) -> None:
+    # Nothing but tensor maps is kept there.
+    name = t.define(op.results[0])
+    t.write(f"{name} = a.scratch_map({name!r})")
+
+
+@emits("ttng.tensormap_create")
+def _create_map(t: Translator, op: Any) -> None:
+    place, address, _, sizes, strides, steps = (t.uses(part) for part in segments(op))
+    t.write("yield")
+    lists = ", ".join(f"({', '.join(names)},)" for names in (sizes, strides, steps))
+    t.write(f"a.create_map({place[0]}, {address[0]}, {lists})")
+
+
+@emits("ttng.tensormap_fenceproxy_acquire")
+def _fence_map(t: Translator, op: Any) -> None:
+    t.write(f"{t.operand(op, 0)}.fenced = True")
+
+
+@emits("ttng.reinterpret_tensor_descriptor")
+def _use_map(t: Translator, op: Any) -> None:
+    _, kind = t.shaped(op.results[0])
+    t.result(op, f"a.use_map({t.operand(op, 0)}, {t.constant(kind)})")
 
 
 @emits("ttng.warp_group_dot")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +92,7 @@ class TmaLoad:
         target.values[...] = values.reshape(block)
         barrier = self.barrier
         barrier.in_flight -= 1
+        source.in_flight -= 1
         barrier.bytes -= values.size * source.kind.nbytes
         if barrier.bytes < 0:
             machine.report(
@@ -135,14 +137,20 @@ class TmaStore:
         part = target.clip(self.coordinates, values.shape)
         if part is not None:
             inside, of_block = part
-            target.region.check_write(machine, target.footprint(inside), self.access)
-            new = values[of_block]
+            place, access, new = target.footprint(inside), self.access, values[of_block]
             if self.reduce:
                 if self.reduce != 1:
                     raise SimulationError(f"a TMA reduction of kind {self.reduce} is not simulated")
+                target.region.check_read(machine, place, access)
+                # Its own read comes before its write.
+                seen = access.seen.copy()
+                seen[access.thread] = access.clock
+                access = dataclasses.replace(access, seen=seen)
                 new = new + target.kind.decode(target.elements[inside])
+            target.region.check_write(machine, place, access)
             target.elements[inside] = target.kind.encode(new)
         self.complete = True
+        target.in_flight -= 1
         self.role.cta.bulk_in_flight -= 1
         machine.scheduler.wake(self.key)
         self.role.cta.check_end()

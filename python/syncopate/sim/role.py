@@ -50,6 +50,8 @@ class Role:
         self.fenced = start.copy()
         self.fenced_shared = start.copy()
         self.fence: Vector | None = None
+        # The last of its bulk stores that is known to be complete by the thread that has issued them.
+        self.written = 0
         self.observed: Vector | None = None
         self.tick()
         self.code: Any = None
@@ -71,6 +73,7 @@ class Role:
     def join(self) -> None:
         """A barrier among the role's threads."""
         np.maximum(self.lead, self.rest, out=self.lead)
+        self.lead[self.threads.bulk] = max(self.lead[self.threads.bulk], self.written)
         self.rest[:] = self.lead
         self.tick()
 

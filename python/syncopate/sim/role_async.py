@@ -12,7 +12,7 @@ from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Access, Descriptor
 from syncopate.sim.pending import AsyncCopy, PendingDot, TmaLoad, TmaStore
 from syncopate.sim.role import RoleThreads
-from syncopate.sim.role_shared import SharedRole
+from syncopate.sim.role_maps import MapRole
 from syncopate.sim.scheduler import Wait
 from syncopate.sim.shared_memory import MemDesc
 from syncopate.sim.values import Element, poison
@@ -25,7 +25,7 @@ __all__ = ["AsyncRole"]
 Array = np.ndarray[Any, Any]
 
 
-class AsyncRole(SharedRole):
+class AsyncRole(MapRole):
     """A role with all that Triton's pipelines use."""
 
     def __init__(self, cta: Cta, threads: RoleThreads, start: Vector) -> None:
@@ -72,6 +72,7 @@ class AsyncRole(SharedRole):
         self.note_write(target, barrier.thread, barrier.clock, generic=False)
         target.values[...] = poison(target.values.shape, target.buffer.kind)
         barrier.in_flight += 1
+        source.in_flight += 1
         self.machine.event_of(self, "loads", source.region.name, coordinates)
         access = self.proxy_access(barrier.thread, barrier.clock)
         self.machine.scheduler.submit(TmaLoad(self, source, coordinates, barrier, target, access))
@@ -92,6 +93,7 @@ class AsyncRole(SharedRole):
         access = self.proxy_access(threads.bulk, number)
         store = TmaStore(self, target, coordinates, source, access, number, reduce)
         self._bulk_stores.append(store)
+        target.in_flight += 1
         self.machine.event_of(self, "stores", target.region.name, coordinates)
         self.cta.bulk_in_flight += 1
         self.machine.scheduler.submit(store)
@@ -109,8 +111,8 @@ class AsyncRole(SharedRole):
         threads, last = self.threads, older[-1].number
         self.lead[threads.bulk_read] = self.rest[threads.bulk_read] = last
         if not read_only:
-            # Only the thread that issued them knows; a barrier tells the others.
-            self.lead[threads.bulk] = last
+            # Only the thread that issued them knows, and which one that is is Triton's choice; a barrier tells all.
+            self.written = last
             del self._bulk_stores[: len(older)]
 
     def finish(self) -> None:

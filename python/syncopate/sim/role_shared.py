@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from syncopate.sim.clocks import Vector
-from syncopate.sim.findings import Kind, Stop
+from syncopate.sim.findings import Kind, SimulationError, Stop
 from syncopate.sim.role_atomics import AtomicRole
 from syncopate.sim.scheduler import Wait
 from syncopate.sim.shared_memory import Buffer, Mbarrier, MemDesc
@@ -59,7 +59,17 @@ class SharedRole(AtomicRole):
                 self.machine.report(
                     Kind.BARRIER, f"{self.threads.name} frees {barrier.name}, which is still valid"
                 )
-        desc.buffer.freed = True
+        for buffer in (desc.buffer, *desc.buffer.aliases.values()):
+            buffer.freed = True
+
+    def reinterpret_shared(self, desc: MemDesc, shape: tuple[int, ...], kind: Element) -> MemDesc:
+        """A whole buffer as elements of another type, in as many slots."""
+        buffer = desc.buffer
+        if (shape, kind) == (buffer.shape, buffer.kind):
+            return desc
+        if desc.values is not buffer.values or shape[0] != buffer.shape[0]:
+            raise SimulationError(f"a part of {buffer.name} as another type is not simulated")
+        return MemDesc.whole(buffer.reinterpret(shape, kind))
 
     def load_shared(self, desc: MemDesc) -> Array:
         """Reads a view, by all threads."""

@@ -39,6 +39,19 @@ class Buffer:
         self.cells: dict[Box, Cell] = {}
         self.barriers: dict[int, Mbarrier] = {}
         self.freed = False
+        self.aliases: dict[tuple[str, tuple[int, ...]], Buffer] = {}
+
+    def reinterpret(self, shape: tuple[int, ...], kind: Element) -> Buffer:
+        """The same memory as elements of another type.
+
+        The shadow is shared, by boxes that are whole slots in either shape. The values are not: what was written as
+        another type is poison.
+        """
+        key = (kind.name, shape)
+        if key not in self.aliases:
+            alias = self.aliases[key] = Buffer(self.name, shape, kind)
+            alias.cells, alias.barriers = self.cells, self.barriers
+        return self.aliases[key]
 
     def overlapping(self, box: Box) -> list[Cell]:
         """The cells that share elements with a box."""

@@ -90,7 +90,8 @@ def translate(text: str) -> Kernel:
         module = parse(text, context)
     except PlanError as error:
         raise SimulationError(f"the fused kernel is malformed: {error}") from None
-    return Translator(module).run()
+    # How Triton 3.6 and its like spell the types of descriptors.
+    return Translator(module, old_store_wait="tensordesc<tensor<" in text).run()
 
 
 def _only_block(region: Any) -> Any:
@@ -106,7 +107,7 @@ class Translator:
 
     emitters: ClassVar[dict[str, Callable[[Translator, Any], None]]] = {}
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, *, old_store_wait: bool) -> None:
         from syncopate.sim import ops_async, ops_control, ops_scalar, ops_tensor  # noqa: F401
 
         self.module = module
@@ -121,9 +122,7 @@ class Translator:
         self.targets: list[Any] = []
         self.partitions: list[str] = []
         self.combining = False
-        self.old_store_wait = any(
-            "tensordesc<tensor<" in str(op.attributes) for op in module.body.operations
-        )
+        self.old_store_wait = old_store_wait
 
     def run(self) -> Kernel:
         """Translates the module."""

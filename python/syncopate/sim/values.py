@@ -85,7 +85,7 @@ def element(name: str) -> Element:
 
 
 _SHAPED = re.compile(
-    r"^(?:!ttg\.memdesc|!tt\.tensordesc|tensor)<(?:tensor<)?((?:\d+x)*)(!tt\.ptr|\w+)"
+    r"^(?:!ttg\.memdesc|!tt\.tensordesc|tensor)<(?:tensor<)?((?:\d+x)*)(?:[su](?=i\d))?(!tt\.ptr|\w+)"
 )
 
 
