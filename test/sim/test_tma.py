@@ -48,10 +48,10 @@ def scatter_error(result, rows):
 @pytest.mark.parametrize(
     ("realization", "algorithm", "world", "dtype", "shape", "tolerance"),
     [
-        ("tma_colocated", "direct_push", 2, "f32", (128, 64, 64), 1e-6),
-        ("tma_colocated", "direct_pull", 3, "bf16", (192, 72, 64), 2e-2),
-        ("tma_dedicated", "ring_push", 3, "f16", (198, 64, 72), 3e-3),
-        ("tma_dedicated", "direct_push", 4, "bf16", (256, 64, 64), 2e-2),
+        ("tma_colocated", "direct push", 2, "f32", (128, 64, 64), 1e-6),
+        ("tma_colocated", "direct pull", 3, "bf16", (192, 72, 64), 2e-2),
+        ("tma_dedicated", "ring push", 3, "f16", (198, 64, 72), 3e-3),
+        ("tma_dedicated", "direct push", 4, "bf16", (256, 64, 64), 2e-2),
     ],
 )
 def test_sums_are_added_at_the_destination(realization, algorithm, world, dtype, shape, tolerance):
@@ -76,7 +76,7 @@ def test_what_others_have_stored_is_fenced_before_tma_forwards_it():
 
 
 @pytest.mark.parametrize("realization", ["tma_colocated", "tma_dedicated"])
-@pytest.mark.parametrize(("algorithm", "columns"), [("direct_push", 136), ("ring_pull", 680)])
+@pytest.mark.parametrize(("algorithm", "columns"), [("direct push", 136), ("ring_pull", 680)])
 def test_columns_are_rows_with_a_stride(realization, algorithm, columns):
     """Rows of a shard are neither consecutive nor, if they are long, one block wide."""
     world, m, n = 3, 70, 64
