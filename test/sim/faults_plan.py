@@ -51,7 +51,10 @@ class PlanFault:
 
 
 _WOULD_WAIT = r"would wait for ever: it reads \"a_desc\""
-_NOT_HELD = r"what rank \d does not hold: it is no input, and no transfer that this one comes after brings it"
+_NOT_HELD = (
+    r"what rank \d does not hold: it is no input, no tile computes it, and no transfer that this one comes after "
+    r"brings it"
+)
 PLAN_FAULTS: tuple[PlanFault, ...] = (
     PlanFault(
         "dependence left out",

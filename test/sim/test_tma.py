@@ -27,7 +27,8 @@ def reduce_scatter(realization, algorithm, world, dtype, shape):
     for rank in range(world):
         plan.output(c[rank * rows : (rank + 1) * rows, 0:n], rank=rank)
     bind = bind_gemm(Tensor("a", (m, k), "bf16"), n, SMALL, c=c)
-    strategy = Strategy(algorithm=algorithm, realization=realization)
+    way, direction = algorithm.split()
+    strategy = Strategy(way, direction, realization)
     return syncopate.compile(gemm, plan, **bind, strategy=strategy, target="sm_90")
 
 
@@ -76,7 +77,7 @@ def test_what_others_have_stored_is_fenced_before_tma_forwards_it():
 
 
 @pytest.mark.parametrize("realization", ["tma_colocated", "tma_dedicated"])
-@pytest.mark.parametrize(("algorithm", "columns"), [("direct push", 136), ("ring_pull", 680)])
+@pytest.mark.parametrize(("algorithm", "columns"), [("direct push", 136), ("ring pull", 680)])
 def test_columns_are_rows_with_a_stride(realization, algorithm, columns):
     """Rows of a shard are neither consecutive nor, if they are long, one block wide."""
     world, m, n = 3, 70, 64
@@ -87,7 +88,7 @@ def test_columns_are_rows_with_a_stride(realization, algorithm, columns):
         gemm,
         plan,
         **bind_gemm(a, n, SMALL),
-        strategy=Strategy(algorithm=algorithm, realization=realization),
+        strategy=Strategy(*algorithm.split(), realization),
         target="sm_90",
     )
     for seed in range(3):

@@ -55,7 +55,7 @@ def _tile_group(ctx, tile):
 
 @triton.jit
 def tile_sum(ctx, tile):
-    """Returns 1 if a tile, row-major in the grid, adds to what is there, else 0; first wait before that, end; all i32."""
+    """Returns 1 if a tile, row-major in the grid, adds to what is there, else 0; first wait before that; end; i32."""
     row = _tile_group(ctx, tile)
     begin, end = tl.load(row + TILE_GROUP_WAIT_BEGIN), tl.load(row + TILE_GROUP_WAIT_END)
     return tl.load(row + TILE_GROUP_ACCUMULATES), begin, end
@@ -72,7 +72,8 @@ def finish_tile(ctx, tile, TMA_STORES: tl.constexpr):
     Args:
         ctx: The context.
         tile: Number of the tile, row-major in the grid, i32.
-        TMA_STORES: Whether its stores may be TMA's, which are complete only when the issuing thread has waited for them.
+        TMA_STORES: Whether its stores may be TMA's, which are complete only when the issuing thread has waited for
+            them.
     """
     group = tl.load(_tile_group(ctx, tile) + TILE_GROUP_GROUP)
     if group >= 0:

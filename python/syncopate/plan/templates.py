@@ -58,7 +58,8 @@ def reduce_scatter_tiles(
             and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size.
         splits: Pieces that a block is moved in.
         combine: Who adds.
-        direction: push or pull: who carries out the transfers between ranks. With `Combine.ROLE`, pulling needs no other buffer.
+        direction: push or pull: who carries out the transfers between ranks. With `Combine.ROLE`, pulling needs no
+            other buffer.
         realization: Of the transfers between ranks; the strategy's if it is left out.
         reducing: Of those that add, likewise.
 

@@ -53,7 +53,8 @@ def describe_schedule(program: Any) -> str:
     lines += _input(program, lanes)
     lines.append(
         "flags: sN says that transfer N is complete, ready[p] that the input of rank p is in place, done[p] that rank "
-        'p has finished a call, tiles[g] that the tiles of group g are computed; "for streams" names the twin of a flag that a copy engine\'s stream waits for'
+        "p has finished a call, tiles[g] that the tiles of group g are computed; "
+        '"for streams" names the twin of a flag that a copy engine\'s stream waits for'
     )
     dims = len(getattr(program, "tiles", (1, 1, 1)))
     for lane in lanes:

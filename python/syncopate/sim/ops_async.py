@@ -101,32 +101,6 @@ def _fence(t: Translator, op: Any) -> None:
     t.write("a.fence_shared()")
 
 
-@emits("ttg.global_scratch_alloc")
-def _scratch(t: Translator, op: Any) -> None:
-    # Triton keeps nothing there but descriptors that a kernel makes.
-    t.result(op, "[None]")
-
-
-@emits("ttng.tensormap_create")
-def _make_descriptor(t: Translator, op: Any) -> None:
-    place, base, _, sizes, strides, _ = segments(op)
-    kind = t.constant(t.pointee(base[0]))
-    # Innermost first, and strides in bytes, without the innermost.
-    shape, steps = (f"({', '.join(t.uses(part))},)" for part in (sizes, strides))
-    given = (t.use(base[0]), shape, steps if strides else "()", kind, attribute(op, "fill_mode"))
-    t.write(f"{t.use(place[0])}[0] = a.make_descriptor({', '.join(map(str, given))})")
-
-
-@emits("ttng.tensormap_fenceproxy_acquire")
-def _acquire_descriptor(t: Translator, op: Any) -> None:
-    t.write("pass")
-
-
-@emits("ttng.reinterpret_tensor_descriptor")
-def _take_descriptor(t: Translator, op: Any) -> None:
-    t.result(op, f"{t.operand(op, 0)}[0]")
-
-
 @emits("ttng.async_tma_copy_global_to_local")
 def _tma_load(t: Translator, op: Any) -> None:
     names = t.uses(op.operands)
@@ -174,7 +148,8 @@ def _create_map(t: Translator, op: Any) -> None:
     place, address, _, sizes, strides, steps = (t.uses(part) for part in segments(op))
     t.write("yield")
     lists = ", ".join(f"({', '.join(names)},)" for names in (sizes, strides, steps))
-    t.write(f"a.create_map({place[0]}, {address[0]}, {lists})")
+    fill = attribute(op, "fill_mode", 0)
+    t.write(f"a.create_map({place[0]}, {address[0]}, {lists}, {fill})")
 
 
 @emits("ttng.tensormap_fenceproxy_acquire")

@@ -38,22 +38,6 @@ class AsyncRole(MapRole):
 
     # TMA.
 
-    def make_descriptor(
-        self,
-        address: int,
-        sizes: Sequence[int],
-        strides: Sequence[int],
-        kind: Element,
-        fill: int,
-    ) -> Descriptor:
-        """A descriptor that the kernel makes: sizes in elements and strides in bytes, innermost first.
-
-        What lies outside reads as zero, or as NaN if `fill` is 1.
-        """
-        region, offset = self.memory.find(address, kind.nbytes)
-        steps = [*(stride // kind.nbytes for stride in reversed(strides)), 1]
-        return Descriptor(region, offset, sizes[::-1], steps, kind, nan=fill == 1)
-
     def tma_load(
         self,
         source: Descriptor,

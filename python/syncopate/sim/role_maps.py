@@ -22,7 +22,7 @@ class TensorMap:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.fenced = False
+        self.fenced = self._nan = False
         self._bounds: tuple[int, tuple[int, ...], tuple[int, ...]] | None = None
         self._current: Descriptor | None = None
 
@@ -31,8 +31,11 @@ class TensorMap:
         """Bulk operations that still use what it holds."""
         return 0 if self._current is None else self._current.in_flight
 
-    def write(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    def write(
+        self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], nan: bool
+    ) -> None:
         """Replaces what it holds; strides are in bytes, and lack that of the last dimension."""
+        self._nan = nan
         self._bounds, self._current, self.fenced = (address, shape, strides), None, False
 
     def describe(self, role: SharedRole, kind: Element) -> Descriptor:
@@ -48,7 +51,7 @@ class TensorMap:
             last = sum((n - 1) * s for n, s in zip(shape[:-1], strides, strict=True))
             region, offset = role.memory.find_bytes(address, last + shape[-1] * kind.nbytes)
             elements = (*(stride // kind.nbytes for stride in strides), 1)
-            self._current = Descriptor(region, offset, shape, elements, kind, nan=False)
+            self._current = Descriptor(region, offset, shape, elements, kind, nan=self._nan)
         return self._current
 
 
@@ -68,8 +71,12 @@ class MapRole(SharedRole):
         sizes: Sequence[int],
         strides: Sequence[int],
         steps: Sequence[int],
+        fill: int,
     ) -> None:
-        """Writes a tensor map; the innermost dimension comes first, strides are in bytes."""
+        """Writes a tensor map; the innermost dimension comes first, strides are in bytes.
+
+        What lies outside reads as zero, or as NaN if `fill` is 1.
+        """
         if any(step != 1 for step in steps):
             raise SimulationError("a tensor map that skips elements is not simulated")
         if place.in_flight:
@@ -85,7 +92,7 @@ class MapRole(SharedRole):
                 f"{list(strides)} bytes, which have to be positive and addresses and strides multiples of 16",
             )
             raise Stop
-        place.write(address, tuple(reversed(sizes)), tuple(reversed(strides)))
+        place.write(address, tuple(reversed(sizes)), tuple(reversed(strides)), fill == 1)
 
     def use_map(self, place: TensorMap, kind: Element) -> Descriptor:
         """The descriptor that bulk operations take."""
