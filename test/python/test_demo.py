@@ -82,6 +82,15 @@ def test_ag_gemm_example_checks_itself_without_a_gpu(monkeypatch, capsys):
     assert len(re.findall(r"relative error against numpy: [1-3]\.\de-03\n", said)) == 2
 
 
+def test_gemm_rs_example_checks_itself_without_a_gpu(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["gemm_rs.py", "--realization", "copy_engine"])
+    _import(EXAMPLES / "gemm_rs.py").main()
+    said = capsys.readouterr().out
+    assert "puts c[256:384, 0:128] to rank 1 by copy_engine" in said
+    assert "simulated: sound\n" in said
+    assert len(re.findall(r"relative error against numpy: [1-9]\.\de-03\n", said)) == 2
+
+
 @pytest.mark.parametrize("shape", [(512, 256, 256), (1000, 500, 200)])
 def test_kernel_from_outside_the_package_is_right(shape):
     program = _import(EXAMPLES / "external_kernel.py").compile_program(3, *shape)

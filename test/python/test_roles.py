@@ -8,6 +8,7 @@ import syncopate
 from syncopate.abi import Realization
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
 from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
+from syncopate.plan.templates import Combine, reduce_scatter_tiles
 
 SMALL = GemmConfig(block_n=64, num_warps=4, num_ctas=8)
 ACQUIRE = r"ld\.(global\.sys\.acquire|acquire\.sys\.global|global\.acquire\.sys)"
@@ -39,6 +40,15 @@ def build(*realizations, comm_ctas=4, pointers=False, target="sm_90", config=SMA
         strategy=syncopate.Strategy(comm_ctas=comm_ctas),
         target=target,
     )
+
+
+def build_sum(combine, realization="ldst_colocated"):
+    """A GEMM whose tiles compute parts of a sum, of which each rank gets a block."""
+    plan = syncopate.Plan("sum", [2])
+    c = plan.buffer("c", (512, 256), "bf16")
+    reduce_scatter_tiles(plan, c, combine=combine, realization=realization)
+    a = syncopate.Tensor("a", (512, 256), "bf16")
+    return syncopate.compile(gemm, plan, **bind_gemm(a, 256, SMALL, c=c))
 
 
 def find_in_order(text, *patterns):
@@ -154,3 +164,36 @@ def test_words_say_who_communicates():
     words = build("ldst_dedicated", "copy_engine", comm_ctas=3).explain()
     assert "8 CTAs each, and 3 in front of them for communication" in words
     assert "by CTAs of the same launch that do nothing else" in words
+
+
+def test_tile_is_announced_when_its_stores_are_complete():
+    ptx = build_sum(Combine.ROLE, "copy_engine").ir["ptx"]
+    stores = list(re.finditer(r"cp\.async\.bulk\.tensor\.2d\.global", ptx))
+    assert stores
+    for store in stores:
+        find_in_order(
+            ptx[store.start() :],
+            r"cp\.async\.bulk\.wait_group 0;",
+            r"bar\.sync|barrier\.sync",
+            COUNT,
+            RELEASE,
+        )
+
+
+def test_tile_that_adds_waits_before_its_store():
+    text = build_sum(Combine.TILES).ir["ttgir"]
+    at = find_in_order(
+        text, r"scf\.if", r"tt\.atomic_rmw add, acquire, sys", r"fence\.proxy\.async"
+    )
+    find_in_order(
+        text[at:],
+        r"ttng\.async_tma_reduce add",
+        r"ttng\.async_tma_copy_local_to_global",
+        r"cp\.async\.bulk\.wait_group 0;",
+        r"tt\.atomic_rmw add, acq_rel, sys",
+        r"tt\.atomic_rmw exch, release, sys",
+    )
+    assert (
+        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add"
+        in build_sum(Combine.TILES).ir["ptx"]
+    )
