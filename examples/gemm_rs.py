@@ -1,4 +1,4 @@
-"""GEMM + reduce-scatter: every rank multiplies its columns of A by its rows of B; rank r gets block r of the sum's rows.
+"""GEMM + reduce-scatter: every rank multiplies its columns of A by its rows of B; rank r gets block r of the sum.
 
 On GPUs, `torchrun --nproc-per-node 2 examples/gemm_rs.py` runs it beside torch. Anywhere, `python examples/gemm_rs.py`
 compiles it and simulates the fused kernels of two ranks.

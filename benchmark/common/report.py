@@ -17,6 +17,7 @@ class Row:
     """One variant on one shape. Times are microseconds, of the slowest rank, medians.
 
     Attributes:
+        realization: Of transfers between ranks; who adds, behind it, where parts of sums are moved.
         us: The variant, from plain tensors (or a symmetric input, if `input` is zero_copy) to a usable output.
         gemm_us: The GEMM alone, the best of cuBLAS and our kernel.
         local_gemm_us: Our kernel alone, under plain Triton.
@@ -155,7 +156,7 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
             f"## M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, per rank)",
             "",
             f"GEMM alone {_us(first.gemm_us)} (the local kernel, unfused: {_us(first.local_gemm_us)}), "
-            f"NCCL all-gather alone {_us(first.comm_us)}, "
+            f"NCCL alone {_us(first.comm_us)}, "
             f"link {_us(first.link_us)}; baselines: {named}; spread {100 * first.spread:.1f} %",
             "",
             f"| {' | '.join(_COLUMNS)} | |",
