@@ -87,6 +87,9 @@ def test_gemm_rs_example_checks_itself_without_a_gpu(monkeypatch, capsys):
     _import(EXAMPLES / "gemm_rs.py").main()
     said = capsys.readouterr().out
     assert "puts c[256:384, 0:128] to rank 1 by copy_engine" in said
+    assert (
+        "4 of its tiles add to what has arrived, and wait for that only before they store" in said
+    )
     assert "simulated: sound\n" in said
     assert len(re.findall(r"relative error against numpy: [1-9]\.\de-03\n", said)) == 2
 

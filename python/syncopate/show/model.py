@@ -88,6 +88,7 @@ class Lane:
       guards: flags that must say so before its input is replaced.
       closes_after: flags that it waits for before a call ends.
       closes: flags, as (name, rank), that it raises then.
+      adding: how many of its tiles add to what transfers have brought.
     """
 
     rank: int
@@ -97,6 +98,7 @@ class Lane:
     guards: tuple[str, ...]
     closes_after: tuple[str, ...]
     closes: tuple[tuple[str, int], ...]
+    adding: int
 
 
 @dataclass
@@ -287,6 +289,7 @@ def read_lanes(program: Any) -> list[Lane]:
                 _waited(program, rows["guard"]),
                 _waited(program, rows["close_wait"]),
                 _raised(program, rows["close_signal"]),
+                sum(row["accumulates"] for row in table["tile_groups"]),
             )
         )
     return lanes

@@ -136,6 +136,10 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
     ahead = min(first.values(), default=total)
     share = 100 * ahead // max(total, 1)
     lines = [f"rank {lane.rank}: {total} tiles, {ahead} of them ({share} %) before the first wait"]
+    if lane.adding:
+        lines.append(
+            f"  {lane.adding} of its tiles add to what has arrived, and wait for that only before they store"
+        )
     if lane.guards:
         lines.append(f"  before its input is replaced it waits for {join(lane.guards)}")
     if lane.opens:
