@@ -81,7 +81,8 @@ def main() -> None:
     parser.add_argument(
         "--realization",
         default="ldst_colocated",
-        help="who moves the data: ldst_colocated, ldst_dedicated or copy_engine (default: %(default)s)",
+        help="who moves the data: ldst_colocated, ldst_dedicated, tma_colocated, tma_dedicated or copy_engine "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--algorithm",
