@@ -197,7 +197,6 @@ def _add_sum(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, A
         combine=variant.combine,
         direction=variant.direction,
         reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
-        splits=variant.splits,
     )
     return {"a": syncopate.Tensor("a", (m, k), dtype), "c": c}
 

@@ -143,16 +143,21 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
 
     Args:
         plan: The plan.
-        buffer: What tiles compute, all of it on every rank: [M, …].
-        received: Another buffer: [M, …] if the ranks divide M, else as `Plan.all_to_all` says. Afterwards its block i
-            is the one that rank i has computed for this rank.
+        buffer: What tiles compute, all of it on every rank: [M, …], M a multiple of the number of ranks.
+        received: Another buffer of that shape. Afterwards its block i is the one that rank i has computed for this
+            rank.
 
     Returns:
         The token that every rank has all its blocks.
 
     Raises:
-        PlanError: A rule of `Plan.all_to_all` is broken.
+        PlanError: The ranks do not divide M, so that there would be gaps in what is given back, or a rule of
+            `Plan.all_to_all` is broken.
     """
+    if buffer.shape[0] % plan.world_size:
+        raise PlanError(
+            f"buffer {buffer.name}: expects a multiple of {plan.world_size} rows, but got {buffer.shape[0]}"
+        )
     ranks = range(plan.world_size)
     made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
     token = plan.all_to_all(buffer, received, after=made)
