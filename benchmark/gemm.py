@@ -98,7 +98,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds")
     parser.add_argument("--calls", type=int, default=60, help="checked calls of each program")
     parser.add_argument("--realizations", default=",".join(REALIZATIONS), help="comma-separated")
-    parser.add_argument("--splits", type=numbers, default=[1, 4], help="comma-separated")
+    parser.add_argument("--splits", type=numbers, default=[0], help="comma-separated")
     parser.add_argument("--comm-ctas", type=numbers, default=[8], help="comma-separated")
     parser.add_argument("--pauses", type=numbers, default=[500], help="ns, comma-separated")
     parser.add_argument("--zero-copy", action="store_true", help="also from symmetric inputs")

@@ -54,7 +54,7 @@ class Variant:
     Attributes:
         realization: Of every transfer between ranks; one of `REALIZATIONS`.
         direction: `push` or `pull`.
-        splits: Pieces that each rank's part is moved in.
+        splits: Pieces that each transfer is cut into; 0 is by size.
         combine: Who adds the parts of a sum.
         comm_ctas: CTAs of a dedicated realization, taken from those that compute, but at most half of them.
         pause: Nanoseconds between the blocks that a communication role stores to another rank.
@@ -63,7 +63,7 @@ class Variant:
 
     realization: str = "ldst_colocated"
     direction: str = "push"
-    splits: int = 1
+    splits: int = 0
     combine: Combine = Combine.TILES
     comm_ctas: int = 8
     pause: int = 500
@@ -78,7 +78,7 @@ class Variant:
     def name(self) -> str:
         """For tables and messages."""
         default = Variant()
-        parts = [self.realization, self.direction, str(self.splits)]
+        parts = [self.realization, self.direction, str(self.splits or "by size")]
         parts += [f"sum by {self.combine.value}"] if self.combine is not default.combine else []
         parts += [f"{self.comm_ctas} CTAs"] if self.dedicated else []
         parts += [f"pause {self.pause}"] if self.pause != default.pause else []
