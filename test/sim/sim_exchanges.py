@@ -79,32 +79,38 @@ class ExchangeCase:
         for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
             given = [part.astype(np.float64) for part in inputs["a"]]
             weights = [part.astype(np.float64) for part in inputs["b"]]
-            expected = self._expect(given, weights)
+            expected = self.expect(given, weights)
             (found,) = outputs.values()
             for right, out in zip(expected, found, strict=True):
                 difference = np.abs(out.astype(np.float64) - right).max()
                 worst = max(worst, float(difference / np.abs(right).max()))
         return worst
 
-    def _expect(
-        self, given: Sequence[np.ndarray], weights: Sequence[np.ndarray]
-    ) -> list[np.ndarray]:
+    def expect(self, given: Sequence[Any], weights: Sequence[Any]) -> list[Any]:
+        """What the ranks get, from arrays of numpy or tensors of torch."""
         if self.exchange is Exchange.AG_GEMM_RS:
-            total = sum(np.concatenate(given) @ b.T for b in weights)
-            return self._cut(total)
+            return self._cut(sum(_join(given) @ b.T for b in weights))
         if self.exchange is not Exchange.GEMM_A2A:
             given = self._exchange(given)
         products = [a @ b.T for a, b in zip(given, weights, strict=True)]
         return products if self.exchange is Exchange.A2A_GEMM else self._exchange(products)
 
-    def _cut(self, whole: np.ndarray) -> list[np.ndarray]:
+    def _cut(self, whole: Any) -> list[Any]:
         rows = -(-len(whole) // self.world)
         return [whole[rank * rows : (rank + 1) * rows] for rank in range(self.world)]
 
-    def _exchange(self, parts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _exchange(self, parts: Sequence[Any]) -> list[Any]:
         """Block j of part i becomes block i of part j."""
         blocks = [self._cut(part) for part in parts]
-        return [np.concatenate([mine[rank] for mine in blocks]) for rank in range(self.world)]
+        return [_join([mine[rank] for mine in blocks]) for rank in range(self.world)]
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    import torch
+
+    return torch.cat(list(parts))
 
 
 def _strategy(realization: Realization, direction: Direction, splits: int) -> syncopate.Strategy:
