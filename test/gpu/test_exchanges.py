@@ -4,7 +4,6 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
-import torch
 from sim_exchanges import EXCHANGES, Exchange
 from workloads import random_matrix
 
