@@ -549,9 +549,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
-    `localized`, set by `chunk-localize-inputs`, says that tiles read the rank's
-    own input where the caller keeps it, so it need not be copied into the
-    buffer for them.
+    `localized`, set by `chunk-localize-inputs`, names a buffer. Tiles, and
+    transfers that the rank carries out, read the rank's own input to it where
+    the caller keeps it, so it need not be copied into the buffer for them.
 
     `integers` holds the values of integer arguments, by name: those that every
     launch passes. What the kernel computes of them is known to passes.
@@ -583,7 +583,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
                        Variadic<Chunk_TokenType>:$dependencies,
-                       UnitAttr:$localized,
+                       OptionalAttr<StrAttr>:$localized,
                        OptionalAttr<DictionaryAttr>:$integers);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

@@ -89,12 +89,13 @@ def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
     For a bound argument `x`, a descriptor, of which the kernel has a companion
     `sy_input_x` that describes the rank's own input, every bulk load of `x`
     chooses between the two by its row: rows of the input come from the
-    companion, at rows counted from the begin of the input.
+    companion, at rows counted from the begin of the input. For an input that no
+    argument is bound to, nothing is to be rewritten.
 
-    Requires: footprints. Ensures: `localized` on the kernel, if it was done; it
-    is not where a tile reads input rows together with others, where another
-    argument is bound to the same buffer, or where a use of the descriptor is not
-    understood.
+    Requires: footprints. Ensures: `localized` on the kernel names the buffer, if
+    it was done; it is not where a tile or a transfer reads input rows together
+    with others, where another argument is bound to the same buffer, or where a
+    use of the descriptor is not understood.
     Example: test/lowering/localize-inputs.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -83,7 +83,7 @@ def SplitTransfersPass
     can be pipelined.
 
     Each transfer becomes up to `splits` transfers along its first dimension
-    of more than one row. Where a transfer forwards exactly what its
+    of more than one row, or as many as its size asks for. Where a transfer forwards exactly what its
     predecessor brought, piece i comes after piece i; otherwise after all.
 
     Requires: no collective. Example: test/passes/split-transfers.mlir.

@@ -39,7 +39,7 @@ def describe_schedule(program: Any) -> str:
     if strategy is not None:
         lines.append(
             f"strategy: collectives by {_value(strategy.algorithm)} {_value(strategy.direction)}, transfers in "
-            f"{strategy.splits} piece(s) by {_value(strategy.realization)}, tiles by "
+            f"{strategy.splits or 'up to 4'} piece(s) by {_value(strategy.realization)}, tiles by "
             f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
@@ -87,7 +87,11 @@ def _input(program: Any, lanes: list[Lane]) -> list[str]:
                 f"input {buffer.name}: copied into the symmetric buffer before the kernel, {reason}"
             )
             continue
-        words = f"input {buffer.name}: tiles read a rank's own rows where the caller keeps them, without a copy"
+        bound = any(getattr(param, "buffer", None) == buffer.name for param in program.params)
+        words = (
+            f"input {buffer.name}: {'tiles' if bound else 'transfers'} read a rank's own rows where the caller keeps "
+            "them, without a copy"
+        )
         if copied:
             words += (
                 f"; on rank {join(list(map(str, copied)))} it is copied into the symmetric buffer before the kernel, "
