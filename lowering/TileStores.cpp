@@ -34,6 +34,12 @@ static bool isAccumulated(Value buffer) {
   });
 }
 
+/// True if TMA can add elements of this type.
+static bool canAddInBulk(Type element) {
+  return element.isF32() || element.isF16() || element.isBF16() ||
+         element.isInteger(32);
+}
+
 /// The argument by which tiles write to what the plan says that they compute;
 /// null if there is none.
 static FailureOr<StringAttr> findProduced(KernelOp kernel) {
@@ -224,7 +230,15 @@ LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *ttir,
   FailureOr<SmallVector<Operation *>> ends = tile.findEnds();
   if (failed(ends))
     return failure();
-  bool accumulates = isAccumulated(kernel.getBoundBuffer(name->getValue()));
+  TypedValue<BufferType> buffer = kernel.getBoundBuffer(name->getValue());
+  bool accumulates = isAccumulated(buffer);
+  Type element = buffer.getType().getElementType();
+  if (accumulates && tile.isBulk() && !canAddInBulk(element))
+    return kernel.emitOpError()
+           << "expects f32, f16, bf16 or i32 where tiles add by TMA to what is "
+              "there, but "
+           << *name << " holds " << element
+           << "; store by pointers, or leave the sums to a role";
   for (auto [index, store] : llvm::enumerate(tile.getStores())) {
     Operation *end = (*ends)[index];
     Value number = origins.find(getAddress(store));

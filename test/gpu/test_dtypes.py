@@ -5,7 +5,9 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
+import producer_kernels as kernels
 import torch
+from producer_programs import Producer
 from sim_gemms import GemmCase, Program
 
 from syncopate.compiler.strategy import Realization
@@ -84,6 +86,17 @@ def random_inputs(case, program, seed):
     return inputs
 
 
+KERNELS = [
+    (kernels.device_descriptors, {"FLATTEN": True}),
+    (kernels.device_descriptors, {"FLATTEN": False}),
+    (kernels.store_halves, {"FLATTEN": True}),
+    (kernels.store_in_loop, {"FLATTEN": False}),
+    (kernels.copy_in_loop, {"FLATTEN": False, "stages": 1}),
+    (kernels.one_tile, {}),
+]
+"""Kernels that store their tiles in other ways than `syncopate.kernels` do."""
+
+
 def to_numpy(tensors):
     return {name: [one.double().cpu().numpy() for one in ones] for name, ones in tensors.items()}
 
@@ -105,3 +118,25 @@ def test_results_are_right_and_repeat(groups, case):
         error = case.error(to_numpy(given), to_numpy({name: outputs}))
         assert np.isfinite(error)
         assert error < case.tolerance
+
+
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize(
+    ("kernel", "values"), KERNELS, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_kernels_store_tiles_in_their_own_ways(groups, kernel, values, world):
+    producer = Producer(kernel, world=world, **values)
+    generator = torch.Generator("cuda").manual_seed(world)
+    with load(producer.program, groups(world)) as loaded:
+        for call in range(CALLS):
+            inputs = {
+                name: [
+                    torch.randn(shape, generator=generator, device="cuda").half()
+                    for _ in range(world)
+                ]
+                for name, shape in producer.inputs.items()
+            }
+            outputs = loaded(**inputs)
+            error = producer.error(to_numpy(inputs), to_numpy({"c": outputs})["c"])
+            assert error < 1e-2, f"call {call}"
+        loaded.synchronize()

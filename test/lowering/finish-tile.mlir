@@ -108,6 +108,39 @@ module @ttgir {
 }
 
 // -----
+// What a loop ends with, and what a select chooses.
+// CHECK-LABEL: module @ttgir
+// CHECK: %[[FIRST:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: %[[LOOP:.+]]:2 = scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[TILE:.+]] = %[[FIRST]])
+// CHECK: %[[READ:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: %[[CHOSEN:.+]] = arith.select %{{.+}}, %[[READ]], %[[TILE]] : i32
+// CHECK: scf.yield %{{.+}}, %[[CHOSEN]] : i32, i32
+// CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %[[LOOP]]#0
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[LOOP]]#1] bulk
+!d = !chunk.buffer<4x8xf32>
+chunk.plan @behind mesh [2] {
+  %a = chunk.buffer "a" : !d
+  %m = chunk.produce %a[0, 0] sizes [4, 8] on 0 : !d
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "c_desc") : !d {
+    chunk.footprint write "c_desc" at affine_map<(m) -> (m * 2, 0)> sizes [2, 8]
+  }
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.desc loc("c_desc"), %t: i32, %last: i1, %s: !ttg.mem):
+    %two = arith.constant 2 : i32
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    %r = scf.for %k = %t to %two step %two iter_args(%kept = %m) -> (i32) : i32 {
+      %m2, %i2 = "tt.elementwise_inline_asm"(%k, %k, %k) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+      %chosen = arith.select %last, %m2, %kept : i32
+      scf.yield %chosen : i32
+    }
+    "ttng.async_tma_copy_local_to_global"(%c, %r, %t, %s) : (!tt.desc, i32, i32, !ttg.mem) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
 // A kernel of one tile may store it anywhere.
 // CHECK-LABEL: module @ttgir
 // CHECK: %[[ZERO:.+]] = arith.constant 0 : i32
@@ -165,6 +198,27 @@ module @ttgir {
   ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.ptr<f32> loc("c"), %t: i32):
     %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
     "tt.atomic_rmw"(%c, %m) : (!tt.ptr<f32>, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!d = !chunk.buffer<4x16xf8E5M2>
+chunk.plan @bytes mesh [2] {
+  %a = chunk.buffer "a" : !d
+  %m = chunk.produce %a[0, 0] sizes [4, 16] on 0 : !d
+  %p = chunk.put %a[0, 0] to %a[0, 0] sizes [4, 16] from 0 to 1 after(%m) realize copy_engine : !d to !d
+  %s = chunk.produce %a[0, 0] sizes [4, 16] on 1 reduce sum after(%p) : !d
+  // expected-error @+1 {{expects f32, f16, bf16 or i32 where tiles add by TMA to what is there, but "c_desc" holds 'f8E5M2'; store by pointers, or leave the sums to a role}}
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "c_desc") : !d {
+    chunk.footprint write "c_desc" at affine_map<(m) -> (m * 2, 0)> sizes [2, 16]
+  }
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.desc loc("c_desc"), %t: i32, %s: !ttg.mem):
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    "ttng.async_tma_copy_local_to_global"(%c, %m, %t, %s) : (!tt.desc, i32, i32, !ttg.mem) -> ()
     "tt.return"() : () -> ()
   }) : () -> ()
 }

@@ -51,6 +51,29 @@ def device_descriptors(
 
 
 @triton.jit
+def one_tile(
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+):
+    """A GEMM of one tile per program."""
+    t = tl.program_id(0)
+    tiles_n = tl.cdiv(N, BN)
+    m, n, _ = sy.tile(t, t // tiles_n, t % tiles_n)
+    rows, columns = m * BM + tl.arange(0, BM), n * BN + tl.arange(0, BN)
+    total = multiply(a_ptr, b_ptr, rows, columns, M, N, K, BK)
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    where = c_ptr + rows[:, None] * N + columns[None, :]
+    tl.store(where, total.to(c_ptr.dtype.element_ty), inside)
+
+
+@triton.jit
 def store_halves(
     a_ptr,
     b_ptr,

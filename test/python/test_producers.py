@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import producer_kernels as kernels
 import pytest
+from producer_programs import Producer
 
 import syncopate
-from syncopate import Pointer, Strategy, SyncopateError, Tensor
+from syncopate import Strategy, SyncopateError, Tensor
 from syncopate.kernels import GemmConfig, bind_gemm, bind_gemm_pointers, gemm, gemm_pointers
 from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
 
@@ -133,51 +133,6 @@ def test_tile_that_adds_rounds_the_sum_once(filecheck, target):
     )
 
 
-class Producer:
-    """A kernel whose tiles compute parts of a sum over two ranks; each rank gets half of the rows."""
-
-    m, n, k = 128, 80, 48
-
-    def __init__(self, kernel: Any, dtype: str = "bf16", *, stages: int = 3, **values: Any):
-        plan, c = sum_plan("rs", (self.m, self.n), dtype=dtype, realization="ldst_colocated")
-        shape = (self.m, self.n) if kernel is kernels.copy_in_loop else (self.m, self.k)
-        bind = {
-            "a_ptr": Pointer(Tensor("a", shape, "f16")),
-            "b_ptr": Pointer(Tensor("b", (self.n, self.k), "f16")),
-            "c_ptr": Pointer(c),
-            "M": self.m,
-            "N": self.n,
-            "K": self.k,
-            "BM": 32,
-            "BN": 64,
-            "BK": 16,
-            "CTAS": 3,
-            **values,
-        }
-        names = [parameter.name for parameter in kernel.params]
-        self.program = syncopate.compile(
-            kernel,
-            plan,
-            bind={name: bind[name] for name in names},
-            tiles=(4, 2),
-            ctas=3,
-            options={"num_warps": 4, "num_stages": stages},
-        )
-
-    def check(self, tolerance: float) -> None:
-        for seed in range(3):
-            result = self.program.simulate(calls=2, seed=seed)
-            assert result.verdict.ok, result.verdict
-            for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
-                parts = [a.astype(np.float64) for a in inputs["a"]]
-                if "b" in inputs:
-                    factors = [b.astype(np.float64).T for b in inputs["b"]]
-                    parts = [a @ b for a, b in zip(parts, factors, strict=True)]
-                want = sum(parts)
-                got = np.concatenate(outputs["c"])
-                assert np.abs(got - want).max() / np.abs(want).max() < tolerance
-
-
 @pytest.mark.parametrize("flatten", [False, True])
 def test_descriptors_made_on_the_device_store_chunks(flatten):
     producer = Producer(kernels.device_descriptors, FLATTEN=flatten)
@@ -194,6 +149,11 @@ def test_tile_is_done_after_the_last_of_several_stores(dtype, tolerance, flatten
 @pytest.mark.parametrize("flatten", [False, True])
 def test_tile_is_done_behind_a_loop_of_stores(flatten):
     Producer(kernels.store_in_loop, FLATTEN=flatten).check(1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_kernel_of_one_tile_per_program_stores_chunks(dtype):
+    Producer(kernels.one_tile, dtype).check(1e-2)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f16", 2e-3), ("f8E5M2", 0.2)])
