@@ -106,8 +106,9 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
     `chunk.wait`, follows the stores of chunks that the plan says tiles compute
-    by a `chunk.finish_tile`, lets those that are to add do so, and puts the
-    body of the kernel into a `chunk.roles` beside a role for each device realization that transfers of the plan have.
+    by a `chunk.finish_tile`, lets those that are to add do so, by TMA or in
+    float32, and puts the body of the kernel into a `chunk.roles` beside a role
+    for each device realization that transfers of the plan have.
     Where CTAs in front are dedicated to some, the kernel's own code sees the
     others only: both its program's number and the number of programs are less
     by `comm_ctas`. The result does not depend on the schedule, only on that and
@@ -115,7 +116,8 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
 
     Errors: a kernel without a marker; stores of which it cannot be told what
     tile they belong to, or which is its last. Examples:
-    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir.
+    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir,
+    test/lowering/finish-tile-pointers.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];

@@ -47,8 +47,8 @@ def library(
 
     The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``finish_tile``, ``open_call``,
     ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization
-    R of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is
-    kept in memory and on disk.
+    R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single block that ends
+    in a return and calls nothing. The result is kept in memory and on disk.
 
     Args:
         target: GPU to compile for.
@@ -108,14 +108,14 @@ def _library(key: _Key) -> Mapping[str, str]:
 
 def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
-    return {
+    specs = {
         "read_tile": _spec(key, entry.read_tile_entry, "t"),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
         "close_call": _spec(key, entry.close_call),
-        "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=hopper),
+        "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=False),
         **{f"run_commands_{role.spelling}": _commands_spec(key, role) for role in key.roles},
         "roles": _spec(
             key,
@@ -126,6 +126,9 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
     }
+    if hopper:
+        specs["finish_bulk_tile"] = _spec(key, entry.finish_tile, "tile", TMA_STORES=True)
+    return specs
 
 
 def _commands_spec(key: _Key, role: Realization) -> KernelSpec:

@@ -2,14 +2,22 @@
 
 from typing import TYPE_CHECKING, Any
 
-from syncopate.kernels.config import GemmConfig
+from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 
 if TYPE_CHECKING:
     from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
 
-__all__ = ["GemmConfig", "bind_gemm", "bind_gemm_pointers", "gemm", "gemm_pointers"]
+__all__ = [
+    "Activation",
+    "GemmConfig",
+    "Precision",
+    "bind_gemm",
+    "bind_gemm_pointers",
+    "gemm",
+    "gemm_pointers",
+]
 
 
 def __getattr__(name: str) -> Any:

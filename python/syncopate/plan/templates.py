@@ -22,9 +22,9 @@ class Combine(enum.Enum):
     """Who adds the parts of a sum."""
 
     TILES = "tiles"
-    """The tiles of the block's own rank add theirs to what has arrived, by atomic stores, rounded once in the buffer's
-    type. A tile must not straddle two blocks. What comes from a third rank on is added by a communication role
-    before."""
+    """The tiles of the block's own rank add theirs to what has arrived: TMA adds in the buffer's type, stores by
+    pointers in float32. A tile must not straddle two blocks. What comes from a third rank on is added by a
+    communication role before."""
     ROLE = "role"
     """A communication role of the block's rank adds all parts, one after another, in float32."""
 
