@@ -101,7 +101,7 @@ class Litmus:
             ],
             "groups": [],
             "tile_groups": [],
-            "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
+            "calls": [(0, 0, 0, 0, 0, 0, 1, 2, 0)],
             **self.overrides,
             **self.per_rank(rank),
         }  # fmt: skip

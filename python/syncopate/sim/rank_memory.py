@@ -128,7 +128,7 @@ class RankMemory:
         self.specs: dict[str, BufferSpec] = {spec.name: spec for spec in program.buffers}
         self.buffers = dict(zip(self.specs, symmetric.buffers[rank], strict=True))
         self.flags = symmetric.flags[rank]
-        where = layout_tables(program.rank_tables(rank))
+        where = layout_tables(program.rank_tables(rank), program.num_ctas)
         initial = initial_state(where)
         self.state = memory.add(f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank)
         machine.state_words[rank] = self.state
