@@ -23,12 +23,16 @@ THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
 
 
 def spread_tiles(
-    plan: syncopate.Plan, part: Any, whole: Any, block: tuple[int, int], realization: str
+    plan: syncopate.Plan,
+    part: Any,
+    whole: Any,
+    block: tuple[int, int],
+    realization: str,
+    made: list[Any],
 ) -> None:
-    """Puts each tile that a rank computes in a buffer into its rows of a buffer of every rank."""
+    """Puts each block of what a rank's tiles compute, which `made` says, into its rows of a buffer of every rank."""
     (m, n), (block_m, block_n) = part.shape, block
     for rank in range(plan.world_size):
-        made = plan.produce(part[:], rank=rank)
         for row in range(0, m, block_m):
             for column in range(0, n, block_n):
                 end, last = min(row + block_m, m), min(column + block_n, n)
@@ -38,7 +42,7 @@ def spread_tiles(
                         whole[rank * m + row : rank * m + end, column:last],
                         src_rank=rank,
                         dst_rank=peer,
-                        after=[made],
+                        after=[made[rank]],
                         realization=realization,
                     )
 
@@ -85,12 +89,13 @@ class HandoverCase:
         part = plan.buffer("c", (m, n), "bf16")
         whole = plan.buffer("d", (self.world * m, n), "bf16")
         block = (self.config.block_m, self.config.block_n)
-        spread_tiles(plan, part, whole, block, self.realization.value)
+        made = [plan.produce(part[:], rank=rank) for rank in range(self.world)]
+        spread_tiles(plan, part, whole, block, self.realization.value, made)
         buffers = [whole]
         if self.also is not None:
             again = plan.buffer("e", (self.world * m, n), "bf16")
             rows = (self.config.block_m, n)
-            spread_tiles(plan, part, again, rows, self.also.value)
+            spread_tiles(plan, part, again, rows, self.also.value, made)
             buffers.append(again)
         for buffer in buffers:
             for rank in range(self.world):
