@@ -105,7 +105,6 @@ public:
     findCounted();
   }
 
-
   /// Ranks whose call before must have ended before `id` starts, as far as no
   /// earlier transfer of its queue has waited for it.
   ArrayRef<int64_t> getGuards(unsigned id) { return firstGuard[id]; }
@@ -126,12 +125,11 @@ public:
   }
   /// Ranks whose input must be in place before `id` starts, likewise.
   ArrayRef<int64_t> getReady(unsigned id) { return firstReady[id]; }
-  /// The flag by which the destination of a transfer counts it, in place of one
-  /// of its own, if a tile hands it over and nobody there waits for it alone.
-  std::optional<unsigned> getCounter(unsigned id) const {
-    auto it = counterOf.find(id);
-    return it == counterOf.end() ? std::nullopt : std::optional(it->second);
-  }
+  /// Whether nobody at the destination waits for a transfer alone that a tile
+  /// hands over.
+  bool isUnheard(unsigned id) const { return unheard.test(id); }
+  /// The flag by which another rank, the destination, then counts it.
+  unsigned getCounter(unsigned id) const { return counterOf.at(id); }
   /// The flags by which a rank counts what others bring it, and how far.
   const std::map<unsigned, int64_t> &getCounters(int64_t rank) {
     return counters[rank];
@@ -188,17 +186,21 @@ private:
           for (unsigned id : set)
             awaited.set(id);
       }
-    std::map<std::pair<int64_t, int64_t>, SmallVector<unsigned>> alone;
+    std::map<std::pair<int64_t, int64_t>, SmallVector<unsigned>> counted;
+    unheard.resize(graph.size());
     for (unsigned id = 0; id < graph.size(); ++id) {
       int64_t from = graph.getQueue(id).first;
       int64_t to = graph.getDstPlace(id).first;
-      if (graph.getTransfer(id).getTile() && from != to && !awaited.test(id) &&
-          llvm::none_of(graph.getSuccessors(id), [&](unsigned next) {
+      if (!graph.getTransfer(id).getTile() || awaited.test(id) ||
+          llvm::any_of(graph.getSuccessors(id), [&](unsigned next) {
             return graph.getQueue(next).first == to;
           }))
-        alone[{from, to}].push_back(id);
+        continue;
+      unheard.set(id);
+      if (from != to)
+        counted[{from, to}].push_back(id);
     }
-    for (auto &[ends, ids] : alone) {
+    for (auto &[ends, ids] : counted) {
       counters[ends.second][ids.back()] = ids.size();
       for (unsigned id : ids)
         counterOf[id] = ids.back();
@@ -240,6 +242,7 @@ private:
   const TileGroups &groups;
   std::map<Queue, std::set<int64_t>> guards, needsReady, needsOpen;
   std::map<unsigned, SmallVector<int64_t>> firstGuard, firstReady;
+  llvm::BitVector unheard;
   std::map<unsigned, unsigned> counterOf;
   std::map<int64_t, std::map<unsigned, int64_t>> counters;
 };
@@ -265,9 +268,8 @@ std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
 class TableWriter {
 public:
   TableWriter(PlanGraph &graph, const TileGroups &tileGroups,
-              Protocol &protocol,
-              ArrayRef<std::pair<unsigned, int64_t>> handed, KernelOp kernel,
-              ScheduleOp schedule, int64_t pause)
+              Protocol &protocol, ArrayRef<std::pair<unsigned, int64_t>> handed,
+              KernelOp kernel, ScheduleOp schedule, int64_t pause)
       : graph(graph), tileGroups(tileGroups), protocol(protocol),
         handed(handed), kernel(kernel), schedule(schedule), pause(pause),
         layout(*SignalLayout::fromTable(graph.getPlan())),
@@ -355,9 +357,8 @@ private:
     for (unsigned id = 0; id < graph.size(); ++id)
       if (graph.getTransfer(id).getTile() ||
           !tileGroups.getGroups(id).empty() ||
-          llvm::any_of(graph.getPredecessors(id), [&](unsigned before) {
-            return needsTile.test(before);
-          }))
+          llvm::any_of(graph.getPredecessors(id),
+                       [&](unsigned before) { return needsTile.test(before); }))
         needsTile.set(id);
     int64_t count = 0;
     for (int64_t number = 0; number < numCommands(); ++number) {
@@ -498,8 +499,8 @@ private:
           std::array<int64_t, 6>{
               group < 0 ? kNoGroup : group - first,
               !dependence.getSets()[dependence.getSummedSet(tile)].empty(),
-              storeWaits[tile].begin, storeWaits[tile].end,
-              handedOver.begin, handedOver.end});
+              storeWaits[tile].begin, storeWaits[tile].end, handedOver.begin,
+              handedOver.end});
     }
   }
 
@@ -537,16 +538,16 @@ private:
     return ranges;
   }
 
-  /// Whoever waits for the transfer: the tiles of the destination, the
-  /// executors of what comes after it, and the ends of calls that a stream
+  /// Whoever waits for the transfer: the tiles and the end of the destination,
+  /// the executors of what comes after it, and the ends of calls that a stream
   /// takes down twins of.
   void addCommandSignals(unsigned id) {
     int64_t dst = graph.getDstPlace(id).first;
     std::set<std::pair<int64_t, bool>> listeners;
-    if (auto counter = protocol.getCounter(id))
-      addSignal(dst, layout.data(*counter), AddOne);
-    else
+    if (!protocol.isUnheard(id))
       listeners.insert({dst, false});
+    else if (dst != rank)
+      addSignal(dst, layout.data(protocol.getCounter(id)), AddOne);
     for (int64_t peer : protocol.getUnawareGuards(id))
       listeners.insert({peer, false});
     for (unsigned next : graph.getSuccessors(id))
@@ -567,7 +568,8 @@ private:
   void addArrivals() {
     std::map<Queue, unsigned> last;
     for (unsigned id = 0; id < graph.size(); ++id)
-      if (graph.getQueue(id).first != rank && !graph.getTransfer(id).getTile() &&
+      if (graph.getQueue(id).first != rank &&
+          !graph.getTransfer(id).getTile() &&
           (graph.getDstPlace(id).first == rank ||
            llvm::is_contained(protocol.getUnawareGuards(id), rank)))
         last[graph.getQueue(id)] = id;
@@ -633,9 +635,9 @@ private:
     for (auto [to, engine] : listeners)
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
-    calls = {openBegin,      closeBegin, guardBegin, closeWaitBegin,
-             closeWaitBegin, numWaits(), closeBegin, numSignals(),
-             countBeforeTiles()};
+    calls = {openBegin,      closeBegin,     guardBegin,
+             closeWaitBegin, closeWaitBegin, numWaits(),
+             closeBegin,     numSignals(),   countBeforeTiles()};
   }
 
   PlanGraph &graph;

@@ -72,9 +72,8 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), rings(ranks), ringQueues(ranks), ringSteps(ranks),
-      tileSeen(ranks), storeSeen(ranks), hostSeen(ranks),
-      endSeen(ranks), groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0),
-      partsSeen(ranks) {
+      tileSeen(ranks), storeSeen(ranks), hostSeen(ranks), endSeen(ranks),
+      groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
   auto none = std::make_shared<const Vector>();
@@ -773,9 +772,7 @@ std::string CallOrder::describe(const Strand &strand) {
     const auto &ring = rings[strand.rank][strand.number];
     if (static_cast<size_t>(strand.step) < ring.size())
       out << " at transfer "
-          << tables[strand.rank]
-                 .getCommands()[ring[strand.step].row]
-                 .transfer;
+          << tables[strand.rank].getCommands()[ring[strand.step].row].transfer;
     break;
   }
   }

@@ -27,10 +27,11 @@ namespace syncopate {
 /// A rank's call is cut into *strands*, each of which does one thing after
 /// another: the host, which stages the input; the stream of the copy engine;
 /// each communication role, of all CTAs; the tiles of each CTA, and what they
-/// hand over to the role beside them; the end of the call. What a strand has *seen* is a vector: of each queue of commands, and
-/// of the tiles of each CTA, how many are known to be complete; of each rank,
-/// whether its input is in place, and whether its call before has ended. A
-/// strand that waits for a flag has seen whatever the one that raised it had.
+/// hand over to the role beside them; the end of the call. What a strand has
+/// *seen* is a vector: of each queue of commands, and of the tiles of each CTA,
+/// how many are known to be complete; of each rank, whether its input is in
+/// place, and whether its call before has ended. A strand that waits for a flag
+/// has seen whatever the one that raised it had.
 class CallOrder {
 public:
   /// A queue: the commands that one rank carries out by one realization, and so

@@ -83,10 +83,9 @@ private:
         ++counts[graph.getQueue(id).second];
     if (counts.empty())
       return;
-    Realization chosen =
-        llvm::max_element(counts, [](auto &a, auto &b) {
-          return a.second < b.second;
-        })->first;
+    Realization chosen = llvm::max_element(counts, [](auto &a, auto &b) {
+                           return a.second < b.second;
+                         })->first;
     for (unsigned id = 0; id < graph.size(); ++id)
       if (graph.getQueue(id).second != chosen)
         tileOf[id].reset();
