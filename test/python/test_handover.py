@@ -9,7 +9,13 @@ from test_roles import ACQUIRE, COUNT, RELEASE, SMALL, find_in_order
 import syncopate
 from syncopate.abi import NO_RECORD, Realization
 from syncopate.kernels import bind_gemm, gemm
-from syncopate.runtime.handover import common_ring, find_handover, queued_commands, ring_role
+from syncopate.runtime.handover import (
+    common_ring,
+    find_handover,
+    handing_tile,
+    queued_commands,
+    ring_role,
+)
 from syncopate.runtime.interface import Table
 
 STORE = r"cp\.async\.bulk\.tensor\.2d\.global"
@@ -137,7 +143,9 @@ def test_words_say_which_tile_hands_over():
     words = build("ldst_colocated").explain()
     assert "4 of its tiles hand 4 transfers over to the warps beside them" in words
     assert "puts c[0:128, 64:128] into d[0:128, 64:128] to rank 1" in words
-    assert re.search(r"into d\[0:128, 64:128\] to rank 1 by ldst_colocated, from tile \(0, 1\)", words)
+    assert re.search(
+        r"into d\[0:128, 64:128\] to rank 1 by ldst_colocated, from tile \(0, 1\)", words
+    )
 
 
 def test_records_count_the_tiles_of_a_cta_in_its_order():
@@ -172,6 +180,11 @@ def test_records_count_the_tiles_of_a_cta_in_its_order():
             assert handover.begin[tile] == groups[tile, 4] - 1
         else:
             assert handover.record[tile] == NO_RECORD
+    assert all(handing_tile(tables, row) is None for row in range(3))
+    for row in range(3, len(commands)):
+        found = handing_tile(tables, row)
+        assert groups[found.number, 4] <= row < groups[found.number, 5]
+        assert order[found.position] == found.number
     for cta in range(ctas):
         mine = [tile for tile in order[cta::ctas] if sizes[tile]]
         assert handover.record[mine].tolist() == list(range(len(mine)))

@@ -37,4 +37,3 @@ def test_call_that_is_given_up_ends():
         kinds = {finding.kind for finding in verdict.findings}
         assert Kind.TIMEOUT in kinds
         assert Kind.DEADLOCK not in kinds, verdict
-

@@ -206,7 +206,10 @@ def next_commands(ctx, queue, end, record, records, before):
         else:
             tile = _take(record)
             row = words32(tl.load(ctx + TILE_GROUPS)) + tile * TILE_GROUP_STRIDE
-            first, last = tl.load(row + TILE_GROUP_COMMAND_BEGIN), tl.load(row + TILE_GROUP_COMMAND_END)
+            first, last = (
+                tl.load(row + TILE_GROUP_COMMAND_BEGIN),
+                tl.load(row + TILE_GROUP_COMMAND_END),
+            )
             shared = False
             record += 1
     else:

@@ -12,7 +12,15 @@ from syncopate.errors import InternalError
 from syncopate.runtime.commands import split_commands
 from syncopate.runtime.interface import Int64Array, Table
 
-__all__ = ["Handover", "common_ring", "find_handover", "queued_commands", "ring_role"]
+__all__ = [
+    "Handover",
+    "HandingTile",
+    "common_ring",
+    "find_handover",
+    "handing_tile",
+    "queued_commands",
+    "ring_role",
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,31 @@ class Handover:
     end: Int64Array
     record: Int64Array
     records: Int64Array
+
+
+@dataclass(frozen=True)
+class HandingTile:
+    """A tile that hands a command over: its number in the grid, and its position in the order."""
+
+    number: int
+    position: int
+
+
+def handing_tile(tables: Mapping[str, Table], command: int) -> HandingTile | None:
+    """The tile that hands over a row of the table of commands, if one does."""
+    rows = tables["tile_groups"]
+    begin, end = rows.column("command_begin"), rows.column("command_end")
+    found = np.flatnonzero((begin <= command) & (command < end))
+    if not found.size:
+        return None
+    return HandingTile(int(found[0]), int(_positions(tables)[found[0]]))
+
+
+def _positions(tables: Mapping[str, Table]) -> Int64Array:
+    """Where each tile, row-major in the grid, stands in the order."""
+    # Tiles are the cells of the grid, each once: in the order of their coordinates, they have their numbers.
+    tiles = tables["tiles"]
+    return np.lexsort([tiles.column(name) for name in ("c2", "c1", "c0")])
 
 
 def _handed(tables: Mapping[str, Table]) -> Int64Array:
@@ -59,7 +92,9 @@ def common_ring(tables: Iterable[Mapping[str, Table]]) -> Realization | None:
     """
     roles = {role for role in map(ring_role, tables) if role is not None}
     if len(roles) > 1:
-        raise InternalError(f"tiles hand commands over to {len(roles)} roles, but there is one ring")
+        raise InternalError(
+            f"tiles hand commands over to {len(roles)} roles, but there is one ring"
+        )
     return next(iter(roles), None)
 
 
@@ -84,9 +119,7 @@ def find_handover(tables: Mapping[str, Table], ctas: int) -> Handover:
     begin, end = rows.column("command_begin"), rows.column("command_end")
     count = end - begin
     first = np.where(count > 0, place[begin], 0)
-    # Tiles are the cells of a grid, each once: in the order of their coordinates, they have their numbers.
-    tiles = tables["tiles"]
-    position = np.lexsort([tiles.column(name) for name in ("c2", "c1", "c0")])[: len(count)]
+    position = _positions(tables)[: len(count)]
     record = np.full(len(count), NO_RECORD, np.int64)
     records = np.zeros(ctas, np.int64)
     for tile in np.argsort(position, kind="stable").tolist():

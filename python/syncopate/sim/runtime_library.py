@@ -131,9 +131,7 @@ def scan_axis(function: Any, values: tuple[Any, ...], axis: int, reverse: bool) 
 
 def scalar(value: Any) -> Any:
     """A tensor without dimensions, or an integer of numpy's, as a scalar that arithmetic does not overflow."""
-    is_scalar = isinstance(value, np.integer) or (
-        isinstance(value, np.ndarray) and value.ndim == 0
-    )
+    is_scalar = isinstance(value, np.integer) or (isinstance(value, np.ndarray) and value.ndim == 0)
     return value.item() if is_scalar else value
 
 
