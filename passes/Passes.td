@@ -264,13 +264,14 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
     * ranks that wait for each other in a circle;
     * rows, flags, ranks and bytes that are not there.
 
-    Tiles raise no flags, so the order in which a pipelined loop waits for those
-    of a CTA cannot close a circle: waiting for a later tile's data ahead of
-    time only makes more of it known.
+    A pipelined loop may wait for a tile before it stores the one before, and a
+    tile may wait until the role beside it has taken up what the one before has
+    handed over: both are taken to be so always.
 
     Requires: `chunk-check-plan` and `chunk-check-kernel` have passed; complete
     tables. Errors name the rank, the transfer and the other side.
-    Example: test/passes/check-tables-invalid.mlir.
+    Examples: test/passes/check-tables-invalid.mlir,
+    test/passes/check-tables-tiles-invalid.mlir.
   }];
 }
 

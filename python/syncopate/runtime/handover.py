@@ -13,8 +13,8 @@ from syncopate.runtime.commands import split_commands
 from syncopate.runtime.interface import Int64Array, Table
 
 __all__ = [
-    "Handover",
     "HandingTile",
+    "Handover",
     "common_ring",
     "find_handover",
     "handing_tile",
