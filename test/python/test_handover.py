@@ -23,7 +23,7 @@ STORED = r"cp\.async\.bulk\.wait_group 0;"
 WAIT = r"mbarrier\.try_wait\.parity\.shared"
 ARRIVE = r"mbarrier\.arrive\.shared"
 BARRIER = r"bar\.sync|barrier\.sync"
-ADD = RELEASE.replace("exch", "add")
+ADD = RELEASE.replace("atom", "(atom|red)").replace("exch", "add")
 COLOCATED = ["ldst_colocated", "tma_colocated"]
 
 
@@ -56,11 +56,11 @@ def build(realization, also=None, rows=256):
 
 
 def parts(program):
-    """The PTX of the warps beside the computation, which give registers away, and what is around it."""
+    """The PTX from where the warps beside the computation give registers away on, and all but that of these warps."""
     ptx = program.ir["ptx"]
     begin = ptx.index("setmaxnreg.dec")
     end = max(ptx.rfind(f"{name}.py:") for name in ("copy", "copy_tma"))
-    return ptx[begin:end], ptx[:begin] + ptx[end:]
+    return ptx[begin : ptx.index("wgmma", begin)], ptx[:begin] + ptx[end:]
 
 
 @pytest.mark.parametrize("realization", COLOCATED)
@@ -134,7 +134,8 @@ def test_ring_is_compiled_only_where_tiles_hand_over():
     program = syncopate.compile(gemm, plan, **bind_gemm(a, 128, SMALL, c=c))
     assert common_ring(program.rank_tables(rank) for rank in range(2)) is None
     role, _ = parts(program)
-    assert not re.search(WAIT, role)
+    assert "ring.py" in build("ldst_colocated").ir["ptx"]
+    assert "ring.py" not in program.ir["ptx"]
     find_in_order(role, ACQUIRE, COUNT, RELEASE)
     assert ring_role(build("ldst_dedicated").rank_tables(0)) is None
 
