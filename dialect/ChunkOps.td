@@ -209,6 +209,7 @@ class Chunk_TransferOp<string opMnemonic>
                        OptionalAttr<Chunk_ReductionAttr>:$reduction,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
+                       OptionalAttr<I64Attr>:$tile,
                        OptionalAttr<I64Attr>:$signal);
   let results = (outs Chunk_TokenType:$token);
   let assemblyFormat = [{
@@ -216,6 +217,7 @@ class Chunk_TransferOp<string opMnemonic>
     `from` $src_rank `to` $dst_rank (`reduce` `` $reduction^)?
     (`after` `(` $dependencies^ `)`)?
     (`realize` `` $realization^)?
+    (`tile` $tile^)?
     (`signal` $signal^)?
     attr-dict `:` type($src) `to` type($dst)
   }];
@@ -227,7 +229,9 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     Rank `from` copies the region of `src` to the region of `dst` on rank
     `to`. It is executed by rank `from`, after all tokens in `after`; its
     token says that the bytes are visible at the destination. Transfers of one
-    rank start in the order in which they stand in the plan.
+    rank start in the order in which they stand in the plan, but for those with
+    a `tile`: such a one starts when that tile, of its rank, row-major in the
+    grid, is done, and is carried out beside the warps that have computed it.
 
     With `reduce`, the bytes at the destination become the sum, maximum or
     minimum of what is there and what arrives, element by element.
@@ -645,10 +649,13 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       -1, those that stage the rank's input for others.
     * `signals`: the flags to raise, `rank, signal, kind` (0: store the
       epoch, 1: store one, 2: add one).
-    * `calls`: one row, the waits and signals at the start and end of a call.
+    * `calls`: one row, the waits and signals at the start and end of a call,
+      and how many commands of the role that has a ring of tiles come before
+      the first tile.
     * `groups`, `tile_groups`, by `chunk-build-tables`: groups of tiles that
       the same transfers wait for, `count, signal_begin, signal_end`, and of
-      each tile, row-major in the grid, its `group`, or -1.
+      each tile, row-major in the grid, its `group`, or -1, and the range of the
+      commands that it hands over to the role beside it.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).

@@ -71,7 +71,8 @@ def BuildTablesPass
     Beside what tokens ask for, it adds what keeps one call apart from the
     next, without a barrier: a transfer into a rank waits until all that read
     the place there have ended the call before; a transfer from an input waits
-    until the input is in place. Example: test/lowering/build-tables.mlir.
+    until the input is in place. Examples: test/lowering/build-tables.mlir,
+    test/lowering/build-tables-tiles.mlir.
   }];
   let options = [
     Option<"pause", "pause", "int64_t", "-1",
@@ -129,10 +130,15 @@ def ConvertChunkToTritonGPUPass
   let description = [{
     Each device operation of `@ttgir` becomes the body of the function of
     `@device` that has its name, and `chunk.roles` the outline given there.
-    The modules `@ttir` and `@device` are erased.
+    A part of the outline may hold pieces of code, each between a marker that
+    names it and a yield; they are what that part alone can say, since it sees
+    the shared memory of the outline. A copy of a piece takes the place of every
+    marker in that part that uses it. The modules `@ttir` and `@device` are
+    erased.
 
     Ensures: `@ttgir` holds no chunk operation, and is what Triton takes.
-    Example: test/lowering/convert-chunk-to-triton-gpu.mlir.
+    Examples: test/lowering/convert-chunk-to-triton-gpu.mlir,
+    test/lowering/convert-chunk-to-triton-gpu-pieces.mlir.
   }];
 }
 

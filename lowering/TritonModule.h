@@ -29,6 +29,12 @@ inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
 inline constexpr llvm::StringLiteral kCommunicateMarker =
     "// syncopate.communicate.";
 
+/// Before the name of a piece of code that the outline of a kernel has ready:
+/// where it begins, giving what the piece is given; and where it is used.
+inline constexpr llvm::StringLiteral kPieceMarker = "// syncopate.piece.";
+inline constexpr llvm::StringLiteral kUseMarker = "// syncopate.use.";
+inline constexpr llvm::StringLiteral kPieces[] = {"hand_over", "take"};
+
 /// The number of this program, and how many there are.
 inline constexpr llvm::StringLiteral kProgramId = "tt.get_program_id";
 inline constexpr llvm::StringLiteral kNumPrograms = "tt.get_num_programs";

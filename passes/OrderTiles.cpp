@@ -49,6 +49,9 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
     for (auto schedule :
          llvm::make_early_inc_range(plan.getBody().getOps<ScheduleOp>()))
       schedule.erase();
+    // The order does not depend on who carries out what tiles have computed.
+    for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
+      transfer.setTile(std::nullopt);
     PlanGraph graph(plan);
     if (failed(graph.requireRealizations()))
       return signalPassFailure();

@@ -101,7 +101,7 @@ class Litmus:
             ],
             "groups": [],
             "tile_groups": [],
-            "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
+            "calls": [(0, 0, 0, 0, 0, 0, 1, 2, 0)],
             **self.overrides,
             **self.per_rank(rank),
         }  # fmt: skip
@@ -203,7 +203,7 @@ def by_commands(ctx, a, out):
     """The communication role moves the row."""
     _, other = _row_of_peer(ctx, a)
     offsets = tl.arange(0, 256)
-    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None)
+    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False)
     signals.wait_signals(ctx, 0, 1, TILE, False)
     if tl.program_id(0) == 0:
         tl.store(out + offsets, tl.load(other + offsets))
@@ -280,7 +280,7 @@ def open_and_close(ctx, a, out):
 
 
 def test_calls_open_and_close():
-    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2)])
+    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2, 0)])
     for seed in range(4):
         result = simulate(program, calls=4, seed=seed)
         assert result.verdict.ok, str(result.verdict)

@@ -148,8 +148,14 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
         lines.append(f"  before its input is replaced it waits for {join(lane.guards)}")
     if lane.opens:
         lines.append(f"  opens a call: raises {flags_of_ranks(lane.opens)}")
+    handed = [t for t in lane.transfers if t.tile is not None]
+    if handed:
+        lines.append(
+            f"  {len({t.tile for t in handed})} of its tiles hand {len(handed)} transfers over to the warps beside "
+            "them, through shared memory"
+        )
     for t in lane.transfers:
-        lines.append(f"  {_what(t)} by {t.realization}{_flags(t)}")
+        lines.append(f"  {_what(t)} by {t.realization}{_from_tile(t, dims)}{_flags(t)}")
     for transfer, position in sorted(first.items(), key=lambda item: item[1]):
         coords = ", ".join(map(str, lane.tiles[position].coords[:dims]))
         flags = join([name for name, rank in transfer.raises if rank == lane.rank][:1])
@@ -172,6 +178,10 @@ def _what(t: Transfer) -> str:
         return f"puts {t.source}{into} to rank {t.dst}"
     into = "" if t.source == t.region else f" into {t.region}"
     return f"gets {t.source}{into} from rank {t.src}"
+
+
+def _from_tile(t: Transfer, dims: int) -> str:
+    return f", from tile ({', '.join(map(str, t.tile[:dims]))})" if t.tile is not None else ""
 
 
 def _flags(t: Transfer) -> str:
