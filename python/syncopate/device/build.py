@@ -42,6 +42,7 @@ def library(
     roles: Collection[Realization],
     remote_loads: bool,
     reduced: str | None = None,
+    unordered: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
@@ -58,13 +59,16 @@ def library(
         remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of
             co-located roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
+        unordered: Whether some of them add to what others may be adding to at the same time.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(_Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced))
+    return _library(
+        _Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced, unordered)
+    )
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class _Key:
     roles: frozenset[Realization]
     remote_loads: bool
     reduced: str | None
+    unordered: bool
 
 
 @functools.cache
@@ -93,7 +98,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{_source_hash()}"
+        f"{key.unordered}-{_source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
@@ -151,6 +156,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNITS_PER_BLOCK=32 * warps * copied,
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
+        UNORDERED=key.unordered,
     )
 
 
