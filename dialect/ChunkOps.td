@@ -215,6 +215,26 @@ class Chunk_TransferOp<string opMnemonic>
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
                        OptionalAttr<I64Attr>:$signal);
   let results = (outs Chunk_TokenType:$token);
+  let builders = [
+    /// A transfer of one part, in order.
+    OpBuilder<(ins "::mlir::Value":$src,
+                   "::llvm::ArrayRef<int64_t>":$srcOffsets,
+                   "::mlir::Value":$dst,
+                   "::llvm::ArrayRef<int64_t>":$dstOffsets,
+                   "::llvm::ArrayRef<int64_t>":$sizes, "int64_t":$srcRank,
+                   "int64_t":$dstRank, "ReductionAttr":$reduction,
+                   "::mlir::ValueRange":$dependencies,
+                   CArg<"RealizationAttr", "{}">:$realization), [{
+      build($_builder, $_state, TokenType::get($_builder.getContext()), src,
+            $_builder.getDenseI64ArrayAttr(srcOffsets), dst,
+            $_builder.getDenseI64ArrayAttr(dstOffsets),
+            $_builder.getDenseI64ArrayAttr(sizes),
+            $_builder.getI64IntegerAttr(srcRank),
+            $_builder.getI64IntegerAttr(dstRank), reduction,
+            /*unordered=*/nullptr, /*parts=*/nullptr, /*step=*/nullptr,
+            /*behind=*/nullptr, dependencies, realization, /*signal=*/nullptr);
+    }]>
+  ];
   let assemblyFormat = [{
     $src `` $src_offsets (`parts` $parts^ `step` $step)?
     `to` $dst `` $dst_offsets `sizes` $sizes

@@ -149,7 +149,8 @@ private:
                          << ", but its transfer has '"
                          << stringifyRealization(*transfer.getRealization())
                          << "'";
-    if (failed(checkCombination(row, command, getCombination(transfer))))
+    if (failed(checkCombination(row, command, getCombination(transfer),
+                                "its transfer has")))
       return failure();
     std::optional<Box> src =
         checkEnd(row, "source", command.src, graph.getSrcPlace(id), command,
@@ -187,15 +188,16 @@ private:
   }
 
   LogicalResult checkCombination(int64_t row, const CommandRow &command,
-                                 const Combination &expected) {
+                                 const Combination &expected,
+                                 StringRef whose) {
     for (auto [what, found, wanted] :
          {std::tuple("reduction", command.reduction, expected.reduction),
           std::tuple("parts", command.parts, expected.parts),
           std::tuple("part_stride", command.partStride, expected.partStride),
           std::tuple("behind", command.behind, expected.behind)})
       if (found != wanted)
-        return report(row) << "has " << what << " " << found
-                           << ", but its transfer has " << wanted;
+        return report(row) << "has " << what << " " << found << ", but "
+                           << whose << " " << wanted;
     return success();
   }
 
@@ -259,7 +261,8 @@ private:
                          << ", but another part of it is staged by "
                          << *stagingRole;
     stagingRole = command.realization;
-    if (failed(checkCombination(row, command, Combination())))
+    if (failed(checkCombination(row, command, Combination(),
+                                "stages an input, which is to have")))
       return failure();
     if (command.src.rank != rank || command.dst.rank != rank ||
         command.src.buffer != command.dst.buffer ||
