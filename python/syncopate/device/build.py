@@ -81,7 +81,7 @@ class _Key:
     roles: frozenset[Realization]
     remote_loads: bool
     reduced: str | None
-    unordered: bool
+    unordered: bool = False
 
 
 @functools.cache

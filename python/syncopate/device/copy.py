@@ -161,7 +161,8 @@ def reduce_region(
         UNITS_PER_BLOCK: Units that the role has in flight at once.
     """
     BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
-    LANES: tl.constexpr = max(UNIT // BYTES, 1)
+    # Of bytes only eight at a time: as float32 they take four times the registers.
+    LANES: tl.constexpr = max(min(UNIT // BYTES, 8), 1)
     base = tl.load(command + COMMAND_FROM_INPUT) * input.to(tl.int64, bitcast=True)
     src = base + tl.load(command + COMMAND_SRC)
     dst = tl.load(command + COMMAND_DST)
