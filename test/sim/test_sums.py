@@ -1,10 +1,9 @@
 """Programs whose tiles compute parts of a sum run on the simulator: sound, and right, whatever the interleaving."""
 
-import copy
-
 import numpy as np
 import pytest
 from edited_tables import refuse_tables
+from faults_tables import tables
 from fused_edits import change, constant, drop, kernel
 from sim_sums import SUMS, Collective, SumCase
 from sim_table import options_of
@@ -12,7 +11,6 @@ from sim_table import options_of
 from syncopate.abi import CommandReduction
 from syncopate.compiler.strategy import Direction, Realization
 from syncopate.plan.templates import Combine
-from syncopate.runtime.interface import Table
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
@@ -163,17 +161,14 @@ SUMMING = SumCase(
 )
 def test_wrong_reductions_are_found(column, value):
     """By their results, and by the static check."""
-    program = SUMMING.build()
-    tables = []
-    for rank in range(4):
-        mine = dict(program.rank_tables(rank))
-        values = mine["commands"].values.copy()
-        adds = mine["commands"].column("reduction") != CommandReduction.NONE
-        values[adds, mine["commands"].columns.index(column)] = value
-        mine["commands"] = Table(mine["commands"].columns, values)
-        tables.append(mine)
-    broken = copy.copy(program)
-    broken.rank_tables = tables.__getitem__
+
+    def edit(_, rank, columns):
+        commands = columns["commands"]
+        adds = commands["reduction"] != CommandReduction.NONE
+        commands[column][adds] = value
+        return adds.any()
+
+    broken = tables(edit)(SUMMING.build())
     assert refuse_tables(broken)
     result = simulate(broken, **options_of(0))
     assert not result.verdict.ok or SUMMING.error(result) > SUMMING.tolerance
