@@ -201,6 +201,12 @@ def variants(options: argparse.Namespace) -> list[Variant]:
         for splits in options.splits
     ]
     ways += [Variant(Combine.ROLE, "ldst_colocated", "pull", splits) for splits in options.splits]
+    ways += [
+        Variant(Combine.DESTINATION, realization, "push", splits)
+        for realization in REALIZATIONS
+        if realization != "copy_engine"
+        for splits in options.splits
+    ]
     return [way for way in ways if options.only in way.name]
 
 

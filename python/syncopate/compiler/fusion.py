@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import bridge, device
-from syncopate.compiler.arguments import check_roles
+from syncopate.compiler.arguments import check_roles, check_sums
 from syncopate.compiler.binding import Binding
 from syncopate.compiler.image import capture
 from syncopate.compiler.module import assemble, find_plan, is_localized, take_kernel, to_text
@@ -108,6 +108,7 @@ def fuse(
     tables = schedule.tables
     check_tma(tables, schedule.buffers, target)
     check_roles(tables, target)
+    check_sums(tables, schedule.buffers, target)
     num_warps = int(spec.options.get("num_warps", 4))
     library = device.library(
         spec.target,

@@ -183,7 +183,7 @@ class Sums:
                 reduction="sum",
                 unordered=True,
                 after=[made[source], made[piece.owner]],
-                realization=self.reducing or self.realization,
+                realization=self.realization or self.reducing,
             )
 
         return {piece: self.plan.join(arrived) for piece, arrived in self._bring_all(bring)}

@@ -75,7 +75,7 @@ def reduce_scatter_tiles(
         combine: Who adds.
         direction: push or pull: who carries out the transfers between ranks.
         realization: Of the transfers between ranks; the strategy's if it is left out.
-        reducing: Of those that add, likewise; loads and stores if the strategy's cannot.
+        reducing: Of those that add within a rank, likewise; loads and stores if the strategy's cannot.
 
     Returns:
         By rank, the token that its block of the sum is there.
