@@ -161,9 +161,9 @@ static LogicalResult verifyParts(TransferOpInterface transfer) {
   bool disjoint = false;
   for (auto [dim, distance] : llvm::enumerate(*step)) {
     if (distance < 0 || distance >= BufferType::kMaxBytes)
-      return transfer.emitOpError() << "expects step of dimension " << dim
-                                    << " to be in [0, 2^48), but got "
-                                    << distance;
+      return transfer.emitOpError()
+             << "expects step of dimension " << dim
+             << " to be in [0, 2^48), but got " << distance;
     disjoint |= distance >= sizes[dim];
   }
   if (!disjoint)

@@ -276,17 +276,29 @@ private:
       auto [from, to] = plan.starts[i];
       // Only the first slice waits, and only the last one signals.
       bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
-      llvm::append_range(
-          commands,
-          std::array<int64_t, std::size(kCommandColumns)>{
-              id, src.first, graph.getBufferIndex(src.second), from.offset,
-              dst.first, graph.getBufferIndex(dst.second), to.offset,
-              plan.count, plan.rowBytes, from.stride, to.stride, rows.waitBegin,
-              isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
-              isLast ? rows.signalEnd : rows.signalBegin,
-              static_cast<int64_t>(realization), combination.reduction,
-              rests ? pause : 0, combination.parts, combination.partStride,
-              combination.behind});
+      llvm::append_range(commands,
+                         std::array<int64_t, std::size(kCommandColumns)>{
+                             id,
+                             src.first,
+                             graph.getBufferIndex(src.second),
+                             from.offset,
+                             dst.first,
+                             graph.getBufferIndex(dst.second),
+                             to.offset,
+                             plan.count,
+                             plan.rowBytes,
+                             from.stride,
+                             to.stride,
+                             rows.waitBegin,
+                             isFirst ? rows.waitEnd : rows.waitBegin,
+                             rows.signalBegin,
+                             isLast ? rows.signalEnd : rows.signalBegin,
+                             static_cast<int64_t>(realization),
+                             combination.reduction,
+                             rests ? pause : 0,
+                             combination.parts,
+                             combination.partStride,
+                             combination.behind});
     }
   }
 

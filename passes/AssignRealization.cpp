@@ -40,9 +40,9 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
                canReduce(realization, *reduction, transfer.getParts());
       };
       if (!transfer.getRealization())
-        transfer.setRealization(
-            canCarryOut(chosen) || !isLowered(chosen) ? chosen
-                                                      : getReducing(chosen));
+        transfer.setRealization(canCarryOut(chosen) || !isLowered(chosen)
+                                    ? chosen
+                                    : getReducing(chosen));
       Realization used = *transfer.getRealization();
       if (!canCarryOut(used)) {
         InFlightDiagnostic diag = transfer->emitOpError();

@@ -188,8 +188,7 @@ private:
   }
 
   LogicalResult checkCombination(int64_t row, const CommandRow &command,
-                                 const Combination &expected,
-                                 StringRef whose) {
+                                 const Combination &expected, StringRef whose) {
     for (auto [what, found, wanted] :
          {std::tuple("reduction", command.reduction, expected.reduction),
           std::tuple("parts", command.parts, expected.parts),

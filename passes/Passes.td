@@ -120,7 +120,8 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
   let description = [{
     A pure check. Every byte that a transfer reads is an input of its source
     rank or was brought there by a transfer that it comes after; no two
-    transfers that are not ordered write the same bytes, and none writes what
+    transfers that are not ordered write the same bytes, unless both are
+    unordered sums, and none writes what
     another that is not ordered with it reads. A transfer that reduces reads its
     destination too. That an input is overwritten is no mistake of a plan, but
     `chunk-build-tables` refuses it.

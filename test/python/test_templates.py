@@ -161,3 +161,17 @@ def test_unordered_sums_before_hopper(dtype):
         return
     ptx = syncopate.compile(gemm_pointers, plan, **arguments).ir["ptx"]
     assert "atom.global.sys.relaxed.add" in ptx
+
+
+def test_explanation_says_who_adds_what():
+    plan = syncopate.Plan("sum", [3])
+    c = plan.buffer("c", (192, 64), "f32")
+    reduce_scatter_tiles(plan, c, combine=Combine.ROLE)
+    config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_ctas=4)
+    a = syncopate.Tensor("a", (192, 64), "f32")
+    said = syncopate.compile(gemm, plan, **bind_gemm(a, 64, config, c=c), target="sm_90").explain()
+    assert (
+        "puts 2 parts from c_arriving[0:64, 0:64] on into c[64:128, 0:64] to rank 1, adding to what is there by "
+        "ldst_colocated" in said
+    )
+    assert "to rank 2, adding to what is there atomically by" in destination("f32").explain()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from syncopate.abi import STAGING, Realization
+from syncopate.abi import STAGING, CommandReduction, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec
@@ -46,6 +46,8 @@ class Transfer:
       raises: the same by name: what the flag is called, and whose it is.
       waits: names of the flags of `by` that it waits for.
       staging: whether it stages the rank's own input.
+      reduction: how it is combined with what is there.
+      parts: how many regions of the source are combined; `source` is the first.
     """
 
     by: int
@@ -59,6 +61,8 @@ class Transfer:
     raises: tuple[tuple[str, int], ...]
     waits: tuple[str, ...]
     staging: bool = False
+    reduction: CommandReduction = CommandReduction.NONE
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -336,6 +340,8 @@ def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
         raises=_raised(program, move.signals),
         waits=_waited(program, move.waits),
         staging=row["transfer"] == STAGING,
+        reduction=CommandReduction(row["reduction"]),
+        parts=row["parts"],
     )
 
 
