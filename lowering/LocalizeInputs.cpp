@@ -127,11 +127,11 @@ private:
       if (place.second != buffer ||
           place.first != graph.getTransfer(id).getExecutor())
         continue;
-      SmallVector<Box> others{graph.getSrcBox(id)};
+      auto parts = graph.getSrcBoxes(id);
+      SmallVector<Box> others(parts.begin(), parts.end());
       for (const Box &input : graph.getInputs(place))
         subtract(others, input);
-      if (!others.empty() &&
-          (others.size() > 1 || !(others.front() == graph.getSrcBox(id))))
+      if (!others.empty() && ArrayRef(others) != ArrayRef(parts))
         return false;
     }
     return true;

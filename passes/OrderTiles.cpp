@@ -92,8 +92,8 @@ private:
   }
 
   /// When each group of a rank's tiles should be done, from its first group on:
-  /// first those that are read for other ranks, in the order of the transfers
-  /// that wait for them, then those that only stay.
+  /// first those that other ranks wait for, in the order of the transfers that
+  /// do so here or there, then those that only stay.
   static SmallVector<int64_t> orderGroups(PlanGraph &graph,
                                           const TileGroups &groups,
                                           int64_t rank, TileOrder policy) {
@@ -102,8 +102,9 @@ private:
     for (int64_t group = first; group < end; ++group) {
       int64_t time = 2 * graph.size();
       for (unsigned id : groups[group].transfers) {
-        bool leaves = graph.getSrcPlace(id).first == rank &&
-                      graph.getDstPlace(id).first != rank;
+        bool leaves = graph.getQueue(id).first != rank ||
+                      (graph.getSrcPlace(id).first == rank &&
+                       graph.getDstPlace(id).first != rank);
         time = std::min<int64_t>(time, leaves ? id : graph.size() + id);
       }
       times.push_back(policy == TileOrder::Arrival ? time : 0);

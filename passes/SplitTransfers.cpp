@@ -117,8 +117,9 @@ private:
     pieces[transfer->getResult(0)] = std::move(made);
   }
 
-  /// Where `piece` passes on piece `number` of what a predecessor brought, or
-  /// adds to it, lets it come after that piece alone.
+  /// Where `piece` passes on piece `number` of what a predecessor brought, as
+  /// one of its parts or alone, or adds to it, lets it come after that piece
+  /// alone.
   void narrowDependencies(TransferOpInterface whole, Operation *piece,
                           size_t number) {
     for (OpOperand &operand : piece->getOpOperands()) {
@@ -126,9 +127,12 @@ private:
       if (it == joins.end())
         continue;
       auto before = cast<TransferOpInterface>(it->second.getDefiningOp());
-      bool forwards = before.getDst() == whole.getSrc() &&
-                      before.getDstRank() == whole.getSrcRank() &&
-                      before.getDstOffsets() == whole.getSrcOffsets();
+      bool forwards = false;
+      if (before.getDst() == whole.getSrc() &&
+          before.getDstRank() == whole.getSrcRank())
+        for (int64_t part = 0; part < whole.getParts(); ++part)
+          forwards |=
+              before.getDstOffsets() == ArrayRef(whole.getPartOffsets(part));
       bool adds = whole.getReduction() && before.getDst() == whole.getDst() &&
                   before.getDstRank() == whole.getDstRank() &&
                   before.getDstOffsets() == whole.getDstOffsets();

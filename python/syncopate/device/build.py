@@ -43,6 +43,7 @@ def library(
     remote_loads: bool,
     reduced: str | None = None,
     ring: Realization | None = None,
+    unordered: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
@@ -60,13 +61,16 @@ def library(
             co-located roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
         ring: Of the co-located roles the one that tiles hand commands over to, if they do.
+        unordered: Whether some of them add to what others may be adding to at the same time.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(_Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced, ring))
+    return _library(
+        _Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced, ring, unordered)
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class _Key:
     roles: frozenset[Realization]
     remote_loads: bool
     reduced: str | None
-    ring: Realization | None
+    ring: Realization | None = None
+    unordered: bool = False
 
 
 @functools.cache
@@ -96,7 +101,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{key.ring}-{_source_hash()}"
+        f"{key.ring}-{key.unordered}-{_source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
@@ -163,6 +168,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
         RING=role is key.ring,
+        UNORDERED=key.unordered,
     )
 
 

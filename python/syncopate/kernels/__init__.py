@@ -2,17 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
+from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 
 if TYPE_CHECKING:
-    from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
+    from syncopate.kernels.bind import bind_add_rms_norm, bind_gemm, bind_gemm_pointers
 
 __all__ = [
     "Activation",
     "GemmConfig",
     "Precision",
+    "add_rms_norm",
+    "bind_add_rms_norm",
     "bind_gemm",
     "bind_gemm_pointers",
     "gemm",
@@ -22,7 +25,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Binding a kernel needs the compiler; running one under plain Triton does not.
-    if name in ("bind_gemm", "bind_gemm_pointers"):
+    if name in ("bind_add_rms_norm", "bind_gemm", "bind_gemm_pointers"):
         from syncopate.kernels import bind
 
         return getattr(bind, name)

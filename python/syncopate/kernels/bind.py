@@ -10,7 +10,7 @@ from syncopate.errors import SyncopateError
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.plan import Buffer
 
-__all__ = ["bind_gemm", "bind_gemm_pointers"]
+__all__ = ["bind_add_rms_norm", "bind_gemm", "bind_gemm_pointers"]
 
 
 def bind_gemm(
@@ -152,6 +152,50 @@ class _Gemm:
             "ACTIVATION": None if self.activation is None else self.activation.value,
             "PRECISION": self.precision.value,
         }
+
+
+def bind_add_rms_norm(
+    y: Buffer,
+    *,
+    epsilon: float = 1e-6,
+    block_m: int = 1,
+    num_warps: int = 8,
+    num_ctas: int = 132,
+) -> dict[str, Any]:
+    """Binds `add_rms_norm` for what one rank normalizes.
+
+    Args:
+        y: The plan's buffer of Y[M, N].
+        epsilon: What is added to the mean of squares.
+        block_m: Rows of a tile.
+        num_warps: Warps that compute.
+        num_ctas: CTAs that walk the tiles.
+
+    Returns:
+        Keyword arguments of `syncopate.compile`. A call of the program takes `x`, `residual` and `weight`, and gives
+        `sum`, X + R, beside what the plan gives back; all have the element type of Y.
+    """
+    m, n = y.shape
+    block_n = 1 << (n - 1).bit_length()
+    bind = {
+        "x_ptr": Pointer(Tensor("x", (m, n), y.dtype)),
+        "residual_ptr": Pointer(Tensor("residual", (m, n), y.dtype)),
+        "weight_ptr": Pointer(Tensor("weight", (n,), y.dtype)),
+        "sum_ptr": Pointer(Tensor("sum", (m, n), y.dtype, output=True)),
+        "y_desc": Descriptor(y, (block_m, block_n)),
+        "M": m,
+        "N": n,
+        "EPSILON": epsilon,
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+        "NUM_SMS": num_ctas,
+    }
+    return {
+        "bind": bind,
+        "tiles": (-(-m // block_m),),
+        "ctas": num_ctas,
+        "options": {"num_warps": num_warps},
+    }
 
 
 def _arguments(bind: dict[str, Any], m: int, n: int, config: GemmConfig) -> dict[str, Any]:

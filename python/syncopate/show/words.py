@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from syncopate.abi import CommandReduction
 from syncopate.runtime.interface import BufferParam
 from syncopate.show.flags import flags_of_ranks, join
 from syncopate.show.model import Lane, Transfer, read_lanes
@@ -19,6 +20,14 @@ _MEANS = {
     "starts with the kernel, no host in between, takes the SMs of those CTAs",
     "ldst_colocated": "by four more warps of each computing CTA with 16-byte loads and stores; "
     "starts with the kernel, no host in between, small pieces cost little",
+}
+
+_COMBINES = {
+    CommandReduction.NONE: "",
+    CommandReduction.SUM: ", adding to what is there",
+    CommandReduction.MAX: ", keeping the larger of it and what is there",
+    CommandReduction.MIN: ", keeping the smaller of it and what is there",
+    CommandReduction.UNORDERED_SUM: ", adding to what is there atomically",
 }
 
 
@@ -173,11 +182,11 @@ def _what(t: Transfer) -> str:
     if t.staging:
         readers = " and ".join(f"rank {rank}" for _, rank in t.raises) or "other ranks"
         return f"stages its input {t.region} for {readers}"
-    if t.by == t.src:
-        into = "" if t.source == t.region else f" into {t.region}"
-        return f"puts {t.source}{into} to rank {t.dst}"
+    source = t.source if t.parts == 1 else f"{t.parts} parts from {t.source} on"
     into = "" if t.source == t.region else f" into {t.region}"
-    return f"gets {t.source}{into} from rank {t.src}"
+    if t.by == t.src:
+        return f"puts {source}{into} to rank {t.dst}{_COMBINES[t.reduction]}"
+    return f"gets {source}{into} from rank {t.src}{_COMBINES[t.reduction]}"
 
 
 def _from_tile(t: Transfer, dims: int) -> str:
