@@ -157,6 +157,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
         UNORDERED=key.unordered,
+        PAIRS=not role.is_dedicated,
     )
 
 
