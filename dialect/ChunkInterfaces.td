@@ -80,6 +80,11 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
       "::std::optional<::syncopate::chunk::Realization>", "getRealization">,
     InterfaceMethod<"Assigns a realization.", "void", "setRealization",
       (ins "::std::optional<::syncopate::chunk::Realization>":$realization)>,
+    InterfaceMethod<"The tile of the executor that hands the transfer over to "
+                    "the role beside it, if one does.",
+      "::std::optional<uint64_t>", "getTile">,
+    InterfaceMethod<"Lets a tile do so.", "void", "setTile",
+      (ins "::std::optional<uint64_t>":$tile)>,
     InterfaceMethod<"Flag that says the transfer is complete, if allocated.",
       "::std::optional<uint64_t>", "getSignal">,
     InterfaceMethod<"Allocates the flag.", "void", "setSignal",

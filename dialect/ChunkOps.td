@@ -213,6 +213,7 @@ class Chunk_TransferOp<string opMnemonic>
                        DefaultValuedOptionalAttr<I64Attr, "0">:$behind,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
+                       OptionalAttr<I64Attr>:$tile,
                        OptionalAttr<I64Attr>:$signal);
   let results = (outs Chunk_TokenType:$token);
   let builders = [
@@ -232,7 +233,8 @@ class Chunk_TransferOp<string opMnemonic>
             $_builder.getI64IntegerAttr(srcRank),
             $_builder.getI64IntegerAttr(dstRank), reduction,
             /*unordered=*/nullptr, /*parts=*/nullptr, /*step=*/nullptr,
-            /*behind=*/nullptr, dependencies, realization, /*signal=*/nullptr);
+            /*behind=*/nullptr, dependencies, realization, /*tile=*/nullptr,
+            /*signal=*/nullptr);
     }]>
   ];
   let assemblyFormat = [{
@@ -242,6 +244,7 @@ class Chunk_TransferOp<string opMnemonic>
     (`unordered` $unordered^)? (`behind` $behind^)?
     (`after` `(` $dependencies^ `)`)?
     (`realize` `` $realization^)?
+    (`tile` $tile^)?
     (`signal` $signal^)?
     attr-dict `:` type($src) `to` type($dst)
   }];
@@ -253,7 +256,9 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     Rank `from` copies the region of `src` to the region of `dst` on rank
     `to`. It is executed by rank `from`, after all tokens in `after`; its
     token says that the bytes are visible at the destination. Transfers of one
-    rank start in the order in which they stand in the plan.
+    rank start in the order in which they stand in the plan, but for those with
+    a `tile`: such a one starts when that tile, of its rank, row-major in the
+    grid, is done, and is carried out beside the warps that have computed it.
 
     With `reduce`, the bytes at the destination become the sum, maximum or
     minimum of what is there and what arrives, element by element. Floating
@@ -591,9 +596,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
-    `localized`, set by `chunk-localize-inputs`, says that tiles read the rank's
-    own input where the caller keeps it, so it need not be copied into the
-    buffer for them.
+    `localized`, set by `chunk-localize-inputs`, names a buffer. Tiles, and
+    transfers that the rank carries out, read the rank's own input to it where
+    the caller keeps it, so it need not be copied into the buffer for them.
 
     `integers` holds the values of integer arguments, by name: those that every
     launch passes. What the kernel computes of them is known to passes.
@@ -625,7 +630,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
                        Variadic<Chunk_TokenType>:$dependencies,
-                       UnitAttr:$localized,
+                       OptionalAttr<StrAttr>:$localized,
                        OptionalAttr<DictionaryAttr>:$integers);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -687,10 +692,13 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       -1, those that stage the rank's input for others.
     * `signals`: the flags to raise, `rank, signal, kind` (0: store the
       epoch, 1: store one, 2: add one).
-    * `calls`: one row, the waits and signals at the start and end of a call.
+    * `calls`: one row, the waits and signals at the start and end of a call,
+      and how many commands of the role that has a ring of tiles come before
+      the first tile.
     * `groups`, `tile_groups`, by `chunk-build-tables`: groups of tiles that
       the same transfers wait for, `count, signal_begin, signal_end`, and of
-      each tile, row-major in the grid, its `group`, or -1.
+      each tile, row-major in the grid, its `group`, or -1, and the range of the
+      commands that it hands over to the role beside it.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).

@@ -285,7 +285,7 @@ private:
 
   /// A stream carries out the commands of one call after those of another.
   bool isSameStream(Position a, Position b) {
-    return a.queue == b.queue && isEngine(CallOrder::getRealization(a.queue));
+    return a.queue == b.queue && order.isEngineQueue(a.queue);
   }
 
   /// When a rank replaces its input, nobody reads that of the call before.
@@ -441,7 +441,7 @@ struct CheckTables : impl::CheckTablesPassBase<CheckTables> {
     SmallVector<ScheduleTables> tables;
     for (ScheduleOp schedule : schedules) {
       FailureOr<ScheduleTables> read = ScheduleTables::read(schedule);
-      if (failed(read) || failed(checkCommandRegions(graph, *read)))
+      if (failed(read) || failed(checkCommandRegions(graph, kernel, *read)))
         return signalPassFailure();
       tables.push_back(*read);
     }

@@ -76,19 +76,14 @@ namespace {
 /// Goes through the commands of one rank.
 class Checker {
 public:
-  Checker(PlanGraph &graph, const ScheduleTables &tables)
-      : graph(graph), tables(tables), rank(tables.getRank()),
+  Checker(PlanGraph &graph, KernelOp kernel, const ScheduleTables &tables)
+      : graph(graph), kernel(kernel), tables(tables), rank(tables.getRank()),
         buffers(graph.getPlan().getBuffers()),
         roles(getRoles(graph.getPlan())) {}
 
   LogicalResult check() {
-    unsigned next = 0;
-    auto skipOthers = [&]() {
-      while (next < graph.size() &&
-             graph.getTransfer(next).getExecutor() != rank)
-        ++next;
-    };
-    skipOthers();
+    if (failed(findExpected()))
+      return failure();
     for (auto [row, command] : llvm::enumerate(tables.getCommands())) {
       if (command.pause < 0 || command.pause > StrategyAttr::kMaxPause)
         return report(row) << "expects pause to be in [0, "
@@ -99,26 +94,23 @@ public:
           return failure();
         continue;
       }
-      if (command.transfer != next && started && missing.empty()) {
-        started = false;
-        ++next;
-        skipOthers();
-      }
-      if (next == graph.size() || command.transfer != next)
+      if (started && missing.empty() && command.transfer != expected.front())
+        pass();
+      if (expected.empty() || command.transfer != expected.front())
         return report(row) << "carries out transfer " << command.transfer
                            << ", but expects "
-                           << (next == graph.size()
+                           << (expected.empty()
                                    ? "no further one"
-                                   : "transfer " + Twine(next).str());
-      if (failed(checkCommand(row, command)))
+                                   : "transfer " +
+                                         Twine(expected.front()).str());
+      if (failed(checkCommand(row, command)) ||
+          failed(checkTile(row, command.transfer)))
         return failure();
     }
-    if (started && missing.empty()) {
-      ++next;
-      skipOthers();
-    }
-    if (next != graph.size())
-      return graph.getTransfer(next).emitOpError()
+    if (started && missing.empty())
+      pass();
+    if (!expected.empty())
+      return graph.getTransfer(expected.front()).emitOpError()
              << "is carried out "
              << (started ? "only in part by the commands of rank "
                          : "by no command of rank ")
@@ -127,6 +119,55 @@ public:
   }
 
 private:
+  /// The transfers of the rank in the order of their commands.
+  LogicalResult findExpected() {
+    std::map<int64_t, SmallVector<unsigned>> ofTile;
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      if (graph.getTransfer(id).getExecutor() != rank)
+        continue;
+      if (auto tile = graph.getTransfer(id).getTile())
+        ofTile[*tile].push_back(id);
+      else
+        transfers.push_back(id);
+    }
+    if (!ofTile.empty()) {
+      FailureOr<SmallVector<int64_t>> order =
+          readTileOrder(kernel, tables.getSchedule());
+      if (failed(order))
+        return failure();
+      for (int64_t tile : *order)
+        llvm::append_range(transfers, ofTile[tile]);
+    }
+    for (auto [tile, row] : llvm::enumerate(tables.getTileGroups()))
+      for (int64_t number = row.commands.begin; number < row.commands.end;
+           ++number)
+        tileOf[number] = tile;
+    expected = transfers;
+    return success();
+  }
+
+  /// Goes on to the next transfer.
+  void pass() {
+    started = false;
+    expected = expected.drop_front();
+  }
+
+  LogicalResult checkTile(int64_t row, unsigned id) {
+    auto it = tileOf.find(row);
+    int64_t tile = it == tileOf.end() ? Queue::kNoTile : it->second;
+    int64_t named = graph.getQueue(id).tile;
+    if (tile == named)
+      return success();
+    InFlightDiagnostic diag = report(row);
+    if (tile == Queue::kNoTile)
+      diag << "is handed over by no tile";
+    else
+      diag << "is handed over by tile " << tile;
+    if (named == Queue::kNoTile)
+      return diag << ", but its transfer by none";
+    return diag << ", but its transfer by tile " << named;
+  }
+
   InFlightDiagnostic report(int64_t row) {
     int64_t transfer = tables.getCommands()[row].transfer;
     Location where =
@@ -303,9 +344,15 @@ private:
   }
 
   PlanGraph &graph;
+  KernelOp kernel;
   const ScheduleTables &tables;
   int64_t rank;
   SmallVector<BufferOp> buffers;
+  /// The transfers of the rank, and those that are left; by command, the tile
+  /// that hands it over.
+  SmallVector<unsigned> transfers;
+  ArrayRef<unsigned> expected;
+  llvm::DenseMap<int64_t, int64_t> tileOf;
   /// Whether commands of the present transfer have been seen, and what of it
   /// they leave.
   bool started = false;
@@ -321,7 +368,7 @@ private:
 
 } // namespace
 
-LogicalResult syncopate::checkCommandRegions(PlanGraph &graph,
+LogicalResult syncopate::checkCommandRegions(PlanGraph &graph, KernelOp kernel,
                                              const ScheduleTables &tables) {
-  return Checker(graph, tables).check();
+  return Checker(graph, kernel, tables).check();
 }

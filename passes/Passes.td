@@ -83,7 +83,7 @@ def SplitTransfersPass
     can be pipelined.
 
     Each transfer becomes up to `splits` transfers along its first dimension
-    of more than one row. Where a transfer forwards exactly what its
+    of more than one row, or as many as its size asks for. Where a transfer forwards exactly what its
     predecessor brought, piece i comes after piece i; otherwise after all.
 
     Requires: no collective. Example: test/passes/split-transfers.mlir.
@@ -175,7 +175,8 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     `grouped` ignores arrival.
 
     Requires: realizations; a footprint for each bound argument.
-    Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`.
+    Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
+    `tile` on transfers.
     Errors: a tile that reads what no input or transfer provides.
     Example: test/passes/order-tiles.mlir.
   }];
@@ -185,6 +186,29 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     Option<"group", "group", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];
+}
+
+def UseTileRingPass : Pass<"chunk-use-tile-ring", "::syncopate::chunk::PlanOp"> {
+  let summary = "Let tiles hand transfers over to the role beside them";
+  let description = [{
+    Why: a co-located role that moves what its own CTA has just computed need
+    not hear of it through global memory. The computing warps tell it which tile
+    is done through a ring of records in shared memory.
+
+    A put of a co-located realization is handed over if it waits for nothing of
+    this call but one tile of its rank, and for no other transfer. There is one
+    ring in a CTA, of the realization that has most such transfers.
+
+    Between the tiles of its CTA such a role looks at its queue without
+    waiting. It waits for what stands in the queue only before its first tile,
+    as far as that comes after no tile, and behind its last one. So if a tile
+    of any rank needs what stands later in a role's queue, by way of whatever
+    transfers, that rank has no ring, and its tiles announce by flags what they
+    have computed.
+
+    Requires: realizations; footprints. Ensures: `tile` on the transfers that
+    are handed over, and on no other. Example: test/passes/use-tile-ring.mlir.
+  }];
 }
 
 def AllocateSignalsPass
@@ -242,13 +266,14 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
     * ranks that wait for each other in a circle;
     * rows, flags, ranks and bytes that are not there.
 
-    Tiles raise no flags, so the order in which a pipelined loop waits for those
-    of a CTA cannot close a circle: waiting for a later tile's data ahead of
-    time only makes more of it known.
+    A pipelined loop may wait for a tile before it stores the one before, and a
+    tile may wait until the role beside it has taken up what the one before has
+    handed over: both are taken to be so always.
 
     Requires: `chunk-check-plan` and `chunk-check-kernel` have passed; complete
     tables. Errors name the rank, the transfer and the other side.
-    Example: test/passes/check-tables-invalid.mlir.
+    Examples: test/passes/check-tables-invalid.mlir,
+    test/passes/check-tables-tiles-invalid.mlir.
   }];
 }
 

@@ -253,7 +253,10 @@ Place PlanGraph::getDstPlace(unsigned id) {
 }
 
 Queue PlanGraph::getQueue(unsigned id) {
-  return {transfers[id].getExecutor(), *transfers[id].getRealization()};
+  TransferOpInterface transfer = transfers[id];
+  std::optional<uint64_t> tile = transfer.getTile();
+  return {transfer.getExecutor(), *transfer.getRealization(),
+          tile ? static_cast<int64_t>(*tile) : Queue::kNoTile};
 }
 
 llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
@@ -294,6 +297,12 @@ LogicalResult PlanGraph::requireRealizations() {
     if (!transfer.getRealization())
       return transfer.emitOpError("has no realization; run "
                                   "chunk-assign-realization first");
+  for (TransferOpInterface transfer : transfers)
+    if (transfer.getTile() && (!isColocated(*transfer.getRealization()) ||
+                               transfer.getExecutor() != transfer.getSrcRank()))
+      return transfer.emitOpError()
+             << "expects a transfer that tile " << *transfer.getTile()
+             << " hands over to be a put of a co-located realization";
   int64_t dedicated = llvm::count_if(getRoles(plan), isDedicated);
   for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
     if (static_cast<int64_t>(kernel.getCommCtas()) < dedicated)

@@ -33,11 +33,12 @@ constexpr llvm::StringRef kCommandColumns[] = {
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
-    "close_signal_begin", "close_signal_end"};
+    "close_signal_begin", "close_signal_end", "before_tiles"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
-constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates",
-                                                 "wait_begin", "wait_end"};
+constexpr llvm::StringRef kTileGroupColumns[] = {
+    "group",    "accumulates",   "wait_begin",
+    "wait_end", "command_begin", "command_end"};
 
 /// What stands for the reduction of a command that copies; those that reduce
 /// have one more than the number of their \c chunk::Reduction, but for sums by
@@ -91,6 +92,9 @@ struct CommandRow {
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;
+  /// How many commands of its queue a role that tiles hand commands over to
+  /// carries out before the first of those.
+  int64_t beforeTiles;
 };
 struct GroupRow {
   int64_t count;
@@ -102,6 +106,8 @@ struct TileGroupRow {
   int64_t accumulates;
   /// What it then waits for before it stores.
   RowRange waits;
+  /// What it hands over to the role beside it.
+  RowRange commands;
 };
 
 /// Rows are read in place, so their fields are the columns, and nothing else.

@@ -5,7 +5,7 @@ neither Triton nor torch.
 
 A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.
 Most words are addresses of the tables and of the rank's state. One upload per rank holds, in this order, each part
-aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands, groups, tile groups.
+aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands, groups, tile groups, records.
 
 Who owns what. The host writes the context and the tables before the first call and never while one runs. The state
 words belong to the kernel: only the last CTA of a call changes the epoch, and only if the call was not given up. A flag
@@ -71,6 +71,12 @@ class ContextWord(enum.IntEnum):
     LDST_DEDICATED_CTAS = 24
     LDST_COLOCATED_COMMANDS = 25
     LDST_COLOCATED_CTAS = 26
+    RECORDS = 27
+    """Address of i32[CTAs that compute]: in how many records their tiles hand commands over in a call."""
+    RING_ROLE = 28
+    """Number of the realization of the role that they hand them over to; 0 if they do not."""
+    BEFORE_TILES = 29
+    """Row after the last of the role's commands that come before the first record."""
 
 
 class StateWord(enum.IntEnum):
@@ -127,7 +133,15 @@ class TileGroupField(enum.IntEnum):
     WAIT_BEGIN = 2
     """First of what it waits for before it adds."""
     WAIT_END = 3
+    COMMAND_BEGIN = 4
+    """First of the commands that it hands over to the role beside it, as the kernel reads them."""
+    COMMAND_END = 5
+    RECORD = 6
+    """The how-manieth tile of its CTA it is that hands commands over, or NO_RECORD. No column of the table."""
 
+
+NO_RECORD: Final = -1
+"""What stands for the record of a tile that hands nothing over."""
 
 NO_GROUP: Final = -1
 """What stands for the group of a tile that nobody waits for."""

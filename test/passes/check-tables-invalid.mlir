@@ -69,7 +69,7 @@
 // RUN: sed "/schedule @k rank 1/d" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SCHEDULE
 // SCHEDULE: expects a schedule for each of its 2 ranks, but got 1
 
-// RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2\]/2, 2, 3, 4, 1, 2]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
+// RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2, 0\]/2, 2, 3, 4, 1, 2, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
 // ENGINE: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
 // RUN: sed "/rank 0/s/\[1, 1\], \[11, 1\]/[1, 1], [1, 1]/" %t.engine | sed "/rank 0/s/1, 2, 0, 1, 0, 0, 0, 1, 0, 0\]/1, 1, 0, 1, 0, 0, 0, 1, 0, 0]/" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT

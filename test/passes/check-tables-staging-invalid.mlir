@@ -13,10 +13,10 @@
 // ROLE: replaces the input of rank 0 by its communication role without a wait for a transfer that may still read that of the call before
 // ROLE: note: the transfer
 
-// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3\]/ : [2, 2, 2, 2, 3, 4, 2, 3]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
+// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3, 0\]/ : [2, 2, 2, 2, 3, 4, 2, 3, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
 // HOST: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
-// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3\]/ : [2, 2, 2, 3, 4, 4, 2, 3]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=END
+// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3, 0\]/ : [2, 2, 2, 3, 4, 4, 2, 3, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=END
 // END: ends the call of rank 0 without a wait for a transfer to it
 // END: note: the transfer
 

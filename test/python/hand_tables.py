@@ -25,10 +25,11 @@ COLUMNS = {
     ),
     "signals": "rank signal kind",
     "calls": (
-        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
+        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end "
+        "before_tiles"
     ),
     "groups": "count signal_begin signal_end",
-    "tile_groups": "group accumulates wait_begin wait_end",
+    "tile_groups": "group accumulates wait_begin wait_end command_begin command_end",
 }
 
 
@@ -123,6 +124,7 @@ def all_gather(
             *span(waits, [(done + p, 0) for p in peers] if algorithm == "pull" else []),
             *span(waits, [(engine_done, 1)] if engine else []),
             *span(signals, closing if algorithm != "pull" else closing[: world - 1]),
+            0,
         )
         program.per_rank.append(
             {"tiles": tile_rows_table, "waits": waits, "commands": commands,

@@ -101,7 +101,7 @@ class Litmus:
             ],
             "groups": [],
             "tile_groups": [],
-            "calls": [(0, 0, 0, 0, 0, 0, 1, 2)],
+            "calls": [(0, 0, 0, 0, 0, 0, 1, 2, 0)],
             **self.overrides,
             **self.per_rank(rank),
         }  # fmt: skip
@@ -280,7 +280,7 @@ def open_and_close(ctx, a, out):
 
 
 def test_calls_open_and_close():
-    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2)])
+    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2, 0)])
     for seed in range(4):
         result = simulate(program, calls=4, seed=seed)
         assert result.verdict.ok, str(result.verdict)

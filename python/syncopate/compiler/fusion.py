@@ -16,7 +16,7 @@ from syncopate import bridge, device
 from syncopate.compiler.arguments import check_roles, check_sums
 from syncopate.compiler.binding import Binding
 from syncopate.compiler.image import capture
-from syncopate.compiler.module import assemble, find_plan, is_localized, take_kernel, to_text
+from syncopate.compiler.module import assemble, find_plan, localized_buffer, take_kernel, to_text
 from syncopate.compiler.target import Target
 from syncopate.compiler.tma_rules import check_tma
 from syncopate.ir import run_pipeline
@@ -28,6 +28,7 @@ from syncopate.runtime.commands import (
     reduced_type,
     roles_of,
 )
+from syncopate.runtime.handover import common_ring
 from syncopate.runtime.interface import INPUT_POINTER
 
 __all__ = ["Fusion", "fuse", "make_spec"]
@@ -39,12 +40,12 @@ class Fusion:
 
     Attributes:
         schedule: The schedule of all ranks.
-        localized: Whether tiles read the rank's own input where the caller keeps it.
+        localized: The buffer whose input a rank reads where the caller keeps it, if there is one.
         stages: The program at every stage, as text: `ttir`, `input`, `lowered`, `fused`; see `Program.ir`.
     """
 
     schedule: Schedule
-    localized: bool
+    localized: str | None
     stages: Mapping[str, str]
 
 
@@ -117,6 +118,7 @@ def fuse(
         roles=roles_of(tables),
         remote_loads=loads_remotely(tables),
         reduced=reduced_type(tables, schedule.buffers),
+        ring=common_ring(tables),
         unordered=adds_unordered(tables),
     )
     module = assemble(plan, ttir=captured.ttir, ttgir=captured.ttgir, device=library)
@@ -124,4 +126,4 @@ def fuse(
     run_pipeline(module, f"syncopate-pipeline{{{options}}}")
     stages |= {"lowered": to_text(module), "fused": take_kernel(module)}
     lowered = find_plan(module)
-    return Fusion(read_schedule(lowered), is_localized(lowered), stages)
+    return Fusion(read_schedule(lowered), localized_buffer(lowered), stages)

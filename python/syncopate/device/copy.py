@@ -3,7 +3,8 @@
 """The communication roles on ordinary loads and stores: they copy, and they reduce.
 
 Commands of a role are carried out in order. Its CTAs share each command block by block, without waiting for each other
-between commands: the CTA that finds itself the last to finish a command raises its signals.
+between commands: the CTA that finds itself the last to finish a command raises its signals. A command that a tile hands
+over is carried out by the CTA of the tile alone, and counted by nobody; see `syncopate.device.ring`.
 
 The counter of a command grows by one per CTA and call. It is acquired and released at system scope, so the stores of
 every CTA, the ones to peers included, happen before the signals that the last one raises.
@@ -47,6 +48,7 @@ from syncopate.device.abi import (
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
+from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import epoch_of, role_part, sleep, state_of, words64
 
@@ -277,6 +279,7 @@ def run_commands_ldst(
     UNITS_PER_BLOCK: tl.constexpr,
     UNITS_PER_REDUCED_BLOCK: tl.constexpr,
     REDUCED: tl.constexpr,
+    RING: tl.constexpr,
     UNORDERED: tl.constexpr,
     PAIRS: tl.constexpr = True,
 ):
@@ -290,38 +293,52 @@ def run_commands_ldst(
         UNITS_PER_BLOCK: Units that the role has in flight at once when it copies.
         UNITS_PER_REDUCED_BLOCK: The same when it reduces.
         REDUCED: Element type of the commands that reduce; None if there are none.
+        RING: Whether tiles hand commands over to the role.
         UNORDERED: Whether some of them add by atomic operations.
         PAIRS: As for `reduce_region`.
     """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
-    begin, end, part, parts = role_part(ctx, ROLE)
-    for k in range(begin, end):
-        command = commands + k * COMMAND_STRIDE
-        wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
-        wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
-        if aborted(ctx) == 0:
-            if REDUCED is None:  # noqa: SIM114
-                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
-            elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
-                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
-            else:
-                _combine_region(
-                    command,
-                    input,
-                    part,
-                    parts,
-                    REDUCED,
-                    UNIT,
-                    UNITS_PER_REDUCED_BLOCK,
-                    UNORDERED,
-                    PAIRS,
-                )
-            tl.debug_barrier()
-            finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
-            if finished + 1 == epoch * parts:
-                signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
-                signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
-                raise_signals(ctx, signal_begin, signal_end)
+    queue, end, part, parts = role_part(ctx, ROLE)
+    records, before = 0, 0
+    if RING:
+        records, before = ring_part(ctx, ROLE)
+    record = 0
+    while (queue < end) | (record < records):
+        first, last, shared = queue, end, True
+        if RING:
+            first, last, shared, queue, record = next_commands(
+                ctx, queue, end, record, records, before
+            )
+        else:
+            queue = end
+        share, shares = tl.where(shared, part, 0), tl.where(shared, parts, 1)
+        for k in range(first, last):
+            command = commands + k * COMMAND_STRIDE
+            wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
+            wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
+            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
+            if aborted(ctx) == 0:
+                if REDUCED is None:  # noqa: SIM114
+                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK)
+                elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
+                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK)
+                else:
+                    _combine_region(
+                        command,
+                        input,
+                        share,
+                        shares,
+                        REDUCED,
+                        UNIT,
+                        UNITS_PER_REDUCED_BLOCK,
+                        UNORDERED,
+                        PAIRS,
+                    )
+                tl.debug_barrier()
+                finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")
+                if (finished + 1 == epoch * parts) | (not shared):
+                    signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
+                    signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
+                    raise_signals(ctx, signal_begin, signal_end)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from syncopate.kernels.add_rms_norm import add_rms_norm
-from syncopate.kernels.config import GemmConfig
+from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from syncopate.kernels.bind import bind_add_rms_norm, bind_gemm, bind_gemm_pointers
 
 __all__ = [
+    "Activation",
     "GemmConfig",
+    "Precision",
     "add_rms_norm",
     "bind_add_rms_norm",
     "bind_gemm",

@@ -1,8 +1,8 @@
 """Plans of common workloads: what becomes of a buffer that a kernel's tiles compute.
 
-Every rank's tiles compute a part of a sum, as a GEMM does whose K is cut among the ranks. The functions here add to a
-plan what brings the parts together: in one buffer that all ranks compute, cut along its first dimension into as many
-blocks as there are ranks.
+All ranks compute a buffer, which is cut along its first dimension into as many blocks as there are ranks. Where each
+rank's tiles compute a part of a sum, as a GEMM does whose K is cut among the ranks, `reduce_scatter_tiles` and
+`all_reduce_tiles` add to a plan what brings the parts together; `all_to_all_tiles` sends block i to rank i.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = [
     "Shots",
     "all_gather_tiles",
     "all_reduce_tiles",
+    "all_to_all_tiles",
     "choose_shots",
     "reduce_scatter_tiles",
 ]
@@ -163,6 +164,36 @@ def all_reduce_tiles(
     for rank in range(world):
         plan.output(buffer[:], rank=rank)
     return [plan.join(tokens) for tokens in arrived]
+
+
+def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
+    """Exchanges the blocks that the tiles of all ranks compute; a call gives back what a rank has received.
+
+    How, and in how many pieces, is the strategy's choice.
+
+    Args:
+        plan: The plan.
+        buffer: What tiles compute, all of it on every rank: [M, …], M a multiple of the number of ranks.
+        received: Another buffer of that shape. Afterwards its block i is the one that rank i has computed for this
+            rank.
+
+    Returns:
+        The token that every rank has all its blocks.
+
+    Raises:
+        PlanError: The ranks do not divide M, so that there would be gaps in what is given back, or a rule of
+            `Plan.all_to_all` is broken.
+    """
+    if buffer.shape[0] % plan.world_size:
+        raise PlanError(
+            f"buffer {buffer.name}: expects a multiple of {plan.world_size} rows, but got {buffer.shape[0]}"
+        )
+    ranks = range(plan.world_size)
+    made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
+    token = plan.all_to_all(buffer, received, after=made)
+    for rank in ranks:
+        plan.output(received[:], rank=rank)
+    return token
 
 
 def all_gather_tiles(
