@@ -183,7 +183,7 @@ class Sums:
                 reduction="sum",
                 unordered=True,
                 after=[made[source], made[piece.owner]],
-                realization=self.realization or self.reducing,
+                realization=self.realization,
             )
 
         return {piece: self.plan.join(arrived) for piece, arrived in self._bring_all(bring)}
