@@ -207,14 +207,41 @@ class Chunk_TransferOp<string opMnemonic>
                        I64Attr:$src_rank,
                        I64Attr:$dst_rank,
                        OptionalAttr<Chunk_ReductionAttr>:$reduction,
+                       UnitAttr:$unordered,
+                       DefaultValuedOptionalAttr<I64Attr, "1">:$parts,
+                       OptionalAttr<DenseI64ArrayAttr>:$step,
+                       DefaultValuedOptionalAttr<I64Attr, "0">:$behind,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
                        OptionalAttr<I64Attr>:$tile,
                        OptionalAttr<I64Attr>:$signal);
   let results = (outs Chunk_TokenType:$token);
+  let builders = [
+    /// A transfer of one part, in order.
+    OpBuilder<(ins "::mlir::Value":$src,
+                   "::llvm::ArrayRef<int64_t>":$srcOffsets,
+                   "::mlir::Value":$dst,
+                   "::llvm::ArrayRef<int64_t>":$dstOffsets,
+                   "::llvm::ArrayRef<int64_t>":$sizes, "int64_t":$srcRank,
+                   "int64_t":$dstRank, "ReductionAttr":$reduction,
+                   "::mlir::ValueRange":$dependencies,
+                   CArg<"RealizationAttr", "{}">:$realization), [{
+      build($_builder, $_state, TokenType::get($_builder.getContext()), src,
+            $_builder.getDenseI64ArrayAttr(srcOffsets), dst,
+            $_builder.getDenseI64ArrayAttr(dstOffsets),
+            $_builder.getDenseI64ArrayAttr(sizes),
+            $_builder.getI64IntegerAttr(srcRank),
+            $_builder.getI64IntegerAttr(dstRank), reduction,
+            /*unordered=*/nullptr, /*parts=*/nullptr, /*step=*/nullptr,
+            /*behind=*/nullptr, dependencies, realization, /*tile=*/nullptr,
+            /*signal=*/nullptr);
+    }]>
+  ];
   let assemblyFormat = [{
-    $src `` $src_offsets `to` $dst `` $dst_offsets `sizes` $sizes
+    $src `` $src_offsets (`parts` $parts^ `step` $step)?
+    `to` $dst `` $dst_offsets `sizes` $sizes
     `from` $src_rank `to` $dst_rank (`reduce` `` $reduction^)?
+    (`unordered` $unordered^)? (`behind` $behind^)?
     (`after` `(` $dependencies^ `)`)?
     (`realize` `` $realization^)?
     (`tile` $tile^)?
@@ -234,7 +261,17 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     grid, is done, and is carried out beside the warps that have computed it.
 
     With `reduce`, the bytes at the destination become the sum, maximum or
-    minimum of what is there and what arrives, element by element.
+    minimum of what is there and what arrives, element by element. Floating
+    point numbers of less than 32 bits are combined in float32, and rounded
+    once, when the result is stored.
+
+    `parts` chunks of the source may be combined at once, the first one at its
+    offsets and each next one a `step` further. They are combined in this order,
+    what is at the destination first, or `behind` so many of them.
+
+    An `unordered` sum is added by atomic operations, each of which rounds: no
+    other one on the same elements has to come before or after it, and which of
+    them comes first may differ from call to call.
 
     The constraints are those of `TransferOpInterface`.
 
@@ -243,6 +280,12 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     ```mlir
     %t = chunk.put %a[0, 0] to %a[0, 0] sizes [128, 64] from 0 to 1
       : !chunk.buffer<256x64xbf16> to !chunk.buffer<256x64xbf16>
+    %s = chunk.put %a[0, 0] parts 3 step [32, 0] to %b[0, 0] sizes [32, 64]
+      from 1 to 1 reduce sum behind 1
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<32x64xbf16>
+    %u = chunk.put %a[0, 0] to %b[0, 0] sizes [32, 64] from 0 to 1
+      reduce sum unordered
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<32x64xbf16>
     ```
   }];
   let extraClassDefinition = [{
@@ -553,9 +596,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
-    `localized`, set by `chunk-localize-inputs`, says that tiles read the rank's
-    own input where the caller keeps it, so it need not be copied into the
-    buffer for them.
+    `localized`, set by `chunk-localize-inputs`, names a buffer. Tiles, and
+    transfers that the rank carries out, read the rank's own input to it where
+    the caller keeps it, so it need not be copied into the buffer for them.
 
     `integers` holds the values of integer arguments, by name: those that every
     launch passes. What the kernel computes of them is known to passes.
@@ -587,7 +630,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
                        Variadic<Chunk_TokenType>:$dependencies,
-                       UnitAttr:$localized,
+                       OptionalAttr<StrAttr>:$localized,
                        OptionalAttr<DictionaryAttr>:$integers);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

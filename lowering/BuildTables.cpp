@@ -161,7 +161,7 @@ private:
       if (guards[queue].insert(rank).second)
         firstGuard[id].push_back(rank);
     int64_t holder = graph.getSrcPlace(id).first;
-    if (holder != queue.first && readsInput(id) &&
+    if (holder != queue.first && graph.readsInput(id) &&
         needsReady[queue].insert(holder).second)
       firstReady[id].push_back(holder);
     int64_t owner = graph.getDstPlace(id).first;
@@ -221,11 +221,6 @@ private:
         ranks.insert(graph.getQueue(next).first);
     ranks.erase(graph.getQueue(id).first);
     return ranks;
-  }
-
-  bool readsInput(unsigned id) {
-    return graph.getInputIndex(graph.getSrcPlace(id))
-        .overlaps(graph.getSrcBox(id));
   }
 
   /// The caller may still be using what the call before gave back, unless the
@@ -381,10 +376,9 @@ private:
     // remote loads do not, and beside a dedicated CTA nothing computes.
     bool rests =
         src.first == rank && dst.first != rank && isColocated(realization);
-    int64_t reduction = kNoReduction;
+    Combination combination;
     if (id != kStaging)
-      if (auto kind = graph.getTransfer(id).getReduction())
-        reduction = 1 + static_cast<int64_t>(*kind);
+      combination = getCombination(graph.getTransfer(id));
     RowPlan plan =
         planRows(cast<BufferType>(src.second.getType()), srcOffsets,
                  cast<BufferType>(dst.second.getType()), dstOffsets, sizes);
@@ -392,15 +386,29 @@ private:
       auto [from, to] = plan.starts[i];
       // Only the first slice waits, and only the last one signals.
       bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
-      llvm::append_range(
-          commands,
-          std::array<int64_t, 18>{
-              id, src.first, graph.getBufferIndex(src.second), from.offset,
-              dst.first, graph.getBufferIndex(dst.second), to.offset,
-              plan.count, plan.rowBytes, from.stride, to.stride, rows.waitBegin,
-              isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
-              isLast ? rows.signalEnd : rows.signalBegin,
-              static_cast<int64_t>(realization), reduction, rests ? pause : 0});
+      llvm::append_range(commands,
+                         std::array<int64_t, std::size(kCommandColumns)>{
+                             id,
+                             src.first,
+                             graph.getBufferIndex(src.second),
+                             from.offset,
+                             dst.first,
+                             graph.getBufferIndex(dst.second),
+                             to.offset,
+                             plan.count,
+                             plan.rowBytes,
+                             from.stride,
+                             to.stride,
+                             rows.waitBegin,
+                             isFirst ? rows.waitEnd : rows.waitBegin,
+                             rows.signalBegin,
+                             isLast ? rows.signalEnd : rows.signalBegin,
+                             static_cast<int64_t>(realization),
+                             combination.reduction,
+                             rests ? pause : 0,
+                             combination.parts,
+                             combination.partStride,
+                             combination.behind});
     }
   }
 

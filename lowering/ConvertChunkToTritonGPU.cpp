@@ -180,7 +180,9 @@ private:
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })
-        .Case([](FinishTileOp) { return "finish_tile"; })
+        .Case([](FinishTileOp finish) {
+          return finish.getBulk() ? "finish_bulk_tile" : "finish_tile";
+        })
         .Case([](RolesOp) { return "roles"; })
         .Case([](RunCommandsOp run) {
           return getCommandsFunction(run.getRealization());

@@ -90,12 +90,13 @@ def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
     For a bound argument `x`, a descriptor, of which the kernel has a companion
     `sy_input_x` that describes the rank's own input, every bulk load of `x`
     chooses between the two by its row: rows of the input come from the
-    companion, at rows counted from the begin of the input.
+    companion, at rows counted from the begin of the input. For an input that no
+    argument is bound to, nothing is to be rewritten.
 
-    Requires: footprints. Ensures: `localized` on the kernel, if it was done; it
-    is not where a tile reads input rows together with others, where another
-    argument is bound to the same buffer, or where a use of the descriptor is not
-    understood.
+    Requires: footprints. Ensures: `localized` on the kernel names the buffer, if
+    it was done; it is not where a tile or a transfer reads input rows together
+    with others, where another argument is bound to the same buffer, or where a
+    use of the descriptor is not understood.
     Example: test/lowering/localize-inputs.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
@@ -106,8 +107,9 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
     `chunk.wait`, follows the stores of chunks that the plan says tiles compute
-    by a `chunk.finish_tile`, lets those that are to add do so, and puts the
-    body of the kernel into a `chunk.roles` beside a role for each device realization that transfers of the plan have.
+    by a `chunk.finish_tile`, lets those that are to add do so, by TMA or in
+    float32, and puts the body of the kernel into a `chunk.roles` beside a role
+    for each device realization that transfers of the plan have.
     Where CTAs in front are dedicated to some, the kernel's own code sees the
     others only: both its program's number and the number of programs are less
     by `comm_ctas`. The result does not depend on the schedule, only on that and
@@ -115,7 +117,8 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
 
     Errors: a kernel without a marker; stores of which it cannot be told what
     tile they belong to, or which is its last. Examples:
-    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir.
+    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir,
+    test/lowering/finish-tile-pointers.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];

@@ -48,6 +48,22 @@ inline constexpr llvm::StringLiteral kBulkReduce = "ttng.async_tma_reduce";
 inline constexpr llvm::StringLiteral kReduceKind = "kind";
 inline constexpr int32_t kReduceAdd = 1;
 
+/// What makes a descriptor in memory, of where to put it, a pointer, and more;
+/// and what orders that before its uses.
+inline constexpr llvm::StringLiteral kMakeTensorMap = "ttng.tensormap_create";
+inline constexpr llvm::StringLiteral kAcquireTensorMap =
+    "ttng.tensormap_fenceproxy_acquire";
+
+/// Loads and stores by pointers, and what changes the layout of a tensor.
+inline constexpr llvm::StringLiteral kLoad = "tt.load";
+inline constexpr llvm::StringLiteral kStore = "tt.store";
+inline constexpr llvm::StringLiteral kConvertLayout = "ttg.convert_layout";
+inline constexpr llvm::StringLiteral kConvertFloat = "tt.fp_to_fp";
+inline constexpr llvm::StringLiteral kRounding = "rounding";
+inline constexpr int32_t kRoundToNearest = 1;
+/// How many pointers, masks and other values a load takes.
+inline constexpr llvm::StringLiteral kSegmentSizes = "operandSegmentSizes";
+
 /// Names of the arguments that a wrapper adds to a kernel: a pointer to the
 /// rank's input, and, with the name of a descriptor argument behind it, a
 /// descriptor of that input.

@@ -120,7 +120,7 @@ private:
   LogicalResult checkInput(unsigned id) {
     Place place = graph.getSrcPlace(id);
     if (place.first == graph.getTransfer(id).getExecutor() ||
-        !graph.getInputIndex(place).overlaps(graph.getSrcBox(id)))
+        !graph.readsInput(id))
       return success();
     ArrayRef<Position> copies = getStagingCopies(place.first);
     if (!order.isStaged(place.first, atStart(id)) ||

@@ -190,15 +190,13 @@ private:
                          << ", but its transfer has '"
                          << stringifyRealization(*transfer.getRealization())
                          << "'";
-    auto kind = transfer.getReduction();
-    int64_t reduction = kind ? 1 + static_cast<int64_t>(*kind) : kNoReduction;
-    if (command.reduction != reduction)
-      return report(row) << "has reduction " << command.reduction
-                         << ", but its transfer has " << reduction;
+    if (failed(checkCombination(row, command, getCombination(transfer),
+                                "its transfer has")))
+      return failure();
     std::optional<Box> src =
         checkEnd(row, "source", command.src, graph.getSrcPlace(id), command,
                  command.srcStride);
-    if (!src)
+    if (!src || failed(checkParts(row, command, *src)))
       return failure();
     std::optional<Box> dst =
         checkEnd(row, "destination", command.dst, graph.getDstPlace(id),
@@ -227,6 +225,44 @@ private:
                          << src->sizes << "] of its source, but transfer " << id
                          << " moves no such part, or has moved some of it "
                             "before";
+    return success();
+  }
+
+  LogicalResult checkCombination(int64_t row, const CommandRow &command,
+                                 const Combination &expected, StringRef whose) {
+    for (auto [what, found, wanted] :
+         {std::tuple("reduction", command.reduction, expected.reduction),
+          std::tuple("parts", command.parts, expected.parts),
+          std::tuple("part_stride", command.partStride, expected.partStride),
+          std::tuple("behind", command.behind, expected.behind)})
+      if (found != wanted)
+        return report(row) << "has " << what << " " << found << ", but "
+                           << whose << " " << wanted;
+    return success();
+  }
+
+  /// The parts of a command lie to one another as those of its transfer, of
+  /// which `first` is in the first one.
+  LogicalResult checkParts(int64_t row, const CommandRow &command,
+                           const Box &first) {
+    TransferOpInterface transfer = graph.getTransfer(command.transfer);
+    for (int64_t part = 1; part < command.parts; ++part) {
+      CommandEnd end = command.src;
+      end.offset += part * command.partStride;
+      std::optional<Box> box =
+          checkEnd(row, "source", end, graph.getSrcPlace(command.transfer),
+                   command, command.srcStride);
+      if (!box)
+        return failure();
+      Box expected = first;
+      for (auto [offset, distance] :
+           llvm::zip(expected.offsets, *transfer.getStep()))
+        offset += part * distance;
+      if (!(*box == expected))
+        return report(row) << "has part " << part << " at offsets ["
+                           << box->offsets << "], but its transfer at ["
+                           << expected.offsets << "]";
+    }
     return success();
   }
 
@@ -265,10 +301,9 @@ private:
                          << ", but another part of it is staged by "
                          << *stagingRole;
     stagingRole = command.realization;
-    if (command.reduction != kNoReduction)
-      return report(row) << "stages an input, so it has to copy, but has "
-                            "reduction "
-                         << command.reduction;
+    if (failed(checkCombination(row, command, Combination(),
+                                "stages an input, which is to have")))
+      return failure();
     if (command.src.rank != rank || command.dst.rank != rank ||
         command.src.buffer != command.dst.buffer ||
         command.src.offset != command.dst.offset ||

@@ -82,7 +82,7 @@ private:
           builder, transfer.getLoc(), transfer.getSrc(), route.srcOffsets,
           transfer.getDst(), route.dstOffsets, route.sizes, route.srcRank,
           route.dstRank, transfer.getReductionAttr(), after,
-          transfer.getRealizationAttr(), IntegerAttr{}, IntegerAttr{});
+          transfer.getRealizationAttr());
     };
     return transfer.getDirection() == Direction::Push ? create(PutOp{})
                                                       : create(GetOp{});

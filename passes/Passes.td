@@ -83,7 +83,7 @@ def SplitTransfersPass
     can be pipelined.
 
     Each transfer becomes up to `splits` transfers along its first dimension
-    of more than one row. Where a transfer forwards exactly what its
+    of more than one row, or as many as its size asks for. Where a transfer forwards exactly what its
     predecessor brought, piece i comes after piece i; otherwise after all.
 
     Requires: no collective. Example: test/passes/split-transfers.mlir.
@@ -99,11 +99,12 @@ def AssignRealizationPass
   let summary = "Choose how each transfer is carried out";
   let description = [{
     Gives a realization to every transfer that has none: the option, else the
-    strategy's. If some transfer is carried out by dedicated CTAs, the kernel
+    strategy's; and if that cannot make its reduction, `ldst_dedicated` beside
+    `tma_dedicated`, and else `ldst_colocated`. If some transfer is carried out by dedicated CTAs, the kernel
     gets `comm_ctas` of them.
 
-    Errors: a realization that the compiler does not lower, or that cannot
-    reduce; fewer dedicated CTAs than dedicated realizations.
+    Errors: a realization that the compiler does not lower, or one named by a
+    transfer whose reduction it cannot make; fewer dedicated CTAs than dedicated realizations.
     Example: test/passes/assign-realization.mlir.
   }];
   let options = [
@@ -119,7 +120,8 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
   let description = [{
     A pure check. Every byte that a transfer reads is an input of its source
     rank or was brought there by a transfer that it comes after; no two
-    transfers that are not ordered write the same bytes, and none writes what
+    transfers that are not ordered write the same bytes, unless both are
+    unordered sums, and none writes what
     another that is not ordered with it reads. A transfer that reduces reads its
     destination too. That an input is overwritten is no mistake of a plan, but
     `chunk-build-tables` refuses it.

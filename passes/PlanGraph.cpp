@@ -66,7 +66,8 @@ PlanGraph::PlanGraph(PlanOp plan) : plan(plan) {
     nodeOfTransfer.push_back(node);
     transfers.push_back(transfer);
     writers[key(getDstPlace(id))].add(getDstBox(id), id);
-    readers[key(getSrcPlace(id))].add(getSrcBox(id), id);
+    for (Box &part : getSrcBoxes(id))
+      readers[key(getSrcPlace(id))].add(std::move(part), id);
   }
 }
 
@@ -222,8 +223,21 @@ BoxIndex &PlanGraph::getReadingRanks(Place place) {
   return it->second;
 }
 
-Box PlanGraph::getSrcBox(unsigned id) {
-  return {transfers[id].getSrcOffsets(), transfers[id].getSizes()};
+Box PlanGraph::getSrcBox(unsigned id, int64_t part) {
+  return {transfers[id].getPartOffsets(part), transfers[id].getSizes()};
+}
+
+SmallVector<Box, 1> PlanGraph::getSrcBoxes(unsigned id) {
+  SmallVector<Box, 1> boxes;
+  for (int64_t part = 0; part < transfers[id].getParts(); ++part)
+    boxes.push_back(getSrcBox(id, part));
+  return boxes;
+}
+
+bool PlanGraph::readsInput(unsigned id) {
+  return llvm::any_of(getSrcBoxes(id), [&](const Box &part) {
+    return getInputIndex(getSrcPlace(id)).overlaps(part);
+  });
 }
 
 Box PlanGraph::getDstBox(unsigned id) {
@@ -258,7 +272,7 @@ llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
     if (id < 0)
       continue;
     int64_t &end = free[getQueue(id)];
-    int64_t elements = 1;
+    int64_t elements = transfers[id].getParts();
     for (int64_t size : transfers[id].getSizes())
       elements *= size;
     end = std::min(std::max(end, ends[node]) + elements, limit);

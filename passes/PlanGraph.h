@@ -81,7 +81,10 @@ public:
            isNodeOrdered(nodeOfTransfer[before], nodeOfTransfer[after]);
   }
 
-  Box getSrcBox(unsigned id);
+  /// What a transfer reads: of several parts that it combines, the first one,
+  /// or any.
+  Box getSrcBox(unsigned id, int64_t part = 0);
+  llvm::SmallVector<Box, 1> getSrcBoxes(unsigned id);
   Box getDstBox(unsigned id);
   Place getSrcPlace(unsigned id);
   Place getDstPlace(unsigned id);
@@ -108,6 +111,13 @@ public:
 
   /// Indices of a place's outputs.
   BoxIndex &getOutputIndex(Place place) { return outputIndices[key(place)]; }
+  /// True if a transfer reads an input.
+  bool readsInput(unsigned id);
+  /// True if both transfers add by atomic operations, so that neither has to
+  /// come after the other.
+  bool commute(unsigned id, unsigned other) {
+    return transfers[id].getUnordered() && transfers[other].getUnordered();
+  }
   /// True if tiles add to what is in a region.
   bool isAccumulated(Place place, const Box &region);
   /// True if a transfer touches, in `region`, what tiles then add to.

@@ -14,6 +14,25 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
+Combination syncopate::getCombination(TransferOpInterface transfer) {
+  Combination result;
+  if (std::optional<Reduction> kind = transfer.getReduction())
+    result.reduction = transfer.getUnordered()
+                           ? kUnorderedSum
+                           : 1 + static_cast<int64_t>(*kind);
+  result.parts = transfer.getParts();
+  result.behind = transfer.getBehind();
+  if (std::optional<ArrayRef<int64_t>> step = transfer.getStep()) {
+    BufferType type = transfer.getSrc().getType();
+    int64_t stride = type.getElementBytes();
+    for (size_t dim = step->size(); dim-- > 0;) {
+      result.partStride += (*step)[dim] * stride;
+      stride *= type.getShape()[dim];
+    }
+  }
+  return result;
+}
+
 /// The values of a table. Emits an error if it is missing or has other columns.
 static FailureOr<ArrayRef<int64_t>> readTable(ScheduleOp schedule,
                                               StringRef name,

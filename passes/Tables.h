@@ -28,7 +28,8 @@ constexpr llvm::StringRef kCommandColumns[] = {
     "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
     "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
     "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
-    "realization", "reduction",  "pause"};
+    "realization", "reduction",  "pause",      "parts",        "part_stride",
+    "behind"};
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
@@ -40,8 +41,24 @@ constexpr llvm::StringRef kTileGroupColumns[] = {
     "wait_end", "command_begin", "command_end"};
 
 /// What stands for the reduction of a command that copies; those that reduce
-/// have one more than the number of their \c chunk::Reduction.
+/// have one more than the number of their \c chunk::Reduction, but for sums by
+/// atomic operations.
 constexpr int64_t kNoReduction = 0;
+constexpr int64_t kUnorderedSum =
+    2 + static_cast<int64_t>(chunk::getMaxEnumValForReduction());
+
+/// How a command combines what it moves, in its columns of these names.
+struct Combination {
+  int64_t reduction = kNoReduction, parts = 1, partStride = 0, behind = 0;
+
+  bool operator==(const Combination &other) const {
+    return reduction == other.reduction && parts == other.parts &&
+           partStride == other.partStride && behind == other.behind;
+  }
+};
+
+/// How the commands of a transfer combine what they move.
+Combination getCombination(chunk::TransferOpInterface transfer);
 
 /// What stands for the group of a tile that nobody waits for.
 constexpr int64_t kNoGroup = -1;
@@ -71,6 +88,7 @@ struct CommandRow {
   int64_t rows, rowBytes, srcStride, dstStride;
   RowRange waits, signals;
   int64_t realization, reduction, pause;
+  int64_t parts, partStride, behind;
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;

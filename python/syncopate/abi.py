@@ -175,7 +175,7 @@ class SignalKind(enum.IntEnum):
 
 
 class CommandField(enum.IntEnum):
-    """Fields of a command, i64. Strides and sizes are in bytes; from ROWS to SIGNAL_END the names are the columns'."""
+    """Fields of a command, i64, strides and sizes in bytes; but for SRC, DST and FROM_INPUT names are the columns'."""
 
     SRC = 0
     DST = 1
@@ -193,6 +193,12 @@ class CommandField(enum.IntEnum):
     """Nanoseconds to rest after each block."""
     REDUCTION = 12
     """A CommandReduction."""
+    PARTS = 13
+    """How many regions of the source are combined."""
+    PART_STRIDE = 14
+    """From one of them to the next."""
+    BEHIND = 15
+    """How many of them are combined before what is there."""
 
 
 class CommandReduction(enum.IntEnum):
@@ -203,6 +209,8 @@ class CommandReduction(enum.IntEnum):
     SUM = 1
     MAX = 2
     MIN = 3
+    UNORDERED_SUM = 4
+    """By atomic additions, so that others may add to the same place meanwhile."""
 
 
 class FaultField(enum.IntEnum):

@@ -21,7 +21,7 @@ COLUMNS = {
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
         "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization reduction "
-        "pause"
+        "pause parts part_stride behind"
     ),
     "signals": "rank signal kind",
     "calls": (
@@ -106,7 +106,7 @@ def all_gather(
             region = (rows, row_bytes, row_bytes, row_bytes)
             spans = (*span(waits, needs), *span(signals, flags))
             commands.append(
-                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0)
+                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0, 1, 0, 0)
             )
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])

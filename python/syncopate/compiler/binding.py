@@ -199,7 +199,8 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
         value = bind.get(name, parameter.default)
         if isinstance(value, str) and not _is_text(value):
             raise SyncopateError(f"bind: parameter {name!r}: expects text, but got {value!r}")
-        if parameter.is_constexpr:
+        # As in Triton, a parameter may be left out by None, for which a kernel is compiled by itself.
+        if parameter.is_constexpr or value is None:
             signature[name] = "constexpr"
             constexprs[name] = value
         elif isinstance(value, (Descriptor, Pointer)):

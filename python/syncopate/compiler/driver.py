@@ -115,7 +115,7 @@ def compile(
         num_ctas=ctas,
         comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
-        localized=_localized_buffer(binding, companion) if fusion.localized else None,
+        localized=fusion.localized,
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,
         ir={"plan": plan.text, **fusion.stages, **texts},
@@ -136,9 +136,3 @@ def _companion(binding: Binding, plan: Plan) -> dict[str, str]:
         if bound is not None and bound.name in plan.inputs and kind.startswith("tensordesc"):
             return {INPUT_DESCRIPTOR + name: kind}
     return {}
-
-
-def _localized_buffer(binding: Binding, companion: Mapping[str, str]) -> str:
-    """The buffer of the companion, which the lowered kernel uses."""
-    (name,) = companion
-    return binding.buffers[name.removeprefix(INPUT_DESCRIPTOR)].name

@@ -77,7 +77,7 @@ def finish_tile(ctx, tile, TMA_STORES: tl.constexpr, RING: tl.constexpr):
     Args:
         ctx: The context.
         tile: Number of the tile, row-major in the grid, i32.
-        TMA_STORES: Whether its stores may be TMA's, which are complete only when the issuing thread has waited for
+        TMA_STORES: Whether some of its stores are TMA's, which are complete only when the issuing thread has waited for
             them.
         RING: Whether tiles of the kernel hand commands over.
     """

@@ -2,19 +2,30 @@
 
 from typing import TYPE_CHECKING, Any
 
-from syncopate.kernels.config import GemmConfig
+from syncopate.kernels.add_rms_norm import add_rms_norm
+from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 
 if TYPE_CHECKING:
-    from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
+    from syncopate.kernels.bind import bind_add_rms_norm, bind_gemm, bind_gemm_pointers
 
-__all__ = ["GemmConfig", "bind_gemm", "bind_gemm_pointers", "gemm", "gemm_pointers"]
+__all__ = [
+    "Activation",
+    "GemmConfig",
+    "Precision",
+    "add_rms_norm",
+    "bind_add_rms_norm",
+    "bind_gemm",
+    "bind_gemm_pointers",
+    "gemm",
+    "gemm_pointers",
+]
 
 
 def __getattr__(name: str) -> Any:
     # Binding a kernel needs the compiler; running one under plain Triton does not.
-    if name in ("bind_gemm", "bind_gemm_pointers"):
+    if name in ("bind_add_rms_norm", "bind_gemm", "bind_gemm_pointers"):
         from syncopate.kernels import bind
 
         return getattr(bind, name)

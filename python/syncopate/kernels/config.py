@@ -1,9 +1,30 @@
-"""How a GEMM is cut into tiles and compiled."""
+"""How a GEMM is cut into tiles and compiled, and the choices that it has besides."""
 
+import enum
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["GemmConfig"]
+__all__ = ["Activation", "GemmConfig", "Precision"]
+
+
+class Activation(enum.Enum):
+    """What is applied to each element of C in float32, behind the bias, before it is rounded."""
+
+    RELU = "relu"
+    GELU = "gelu"
+    """By the error function, not its approximation by tanh."""
+    SILU = "silu"
+
+
+class Precision(enum.Enum):
+    """How float32 operands are multiplied; others are multiplied as they are."""
+
+    TF32 = "tf32"
+    """Rounded to 10 bits of mantissa, on tensor cores."""
+    TF32X3 = "tf32x3"
+    """As three such products, on tensor cores."""
+    IEEE = "ieee"
+    """In float32, without tensor cores."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +51,19 @@ class GemmConfig:
     num_stages: int = 3
     num_ctas: int = 132
 
-    def constexprs(self) -> dict[str, int]:
-        """Returns the compile-time parameters of the kernels in this package, by name."""
+    def constexprs(self) -> dict[str, Any]:
+        """Returns the compile-time parameters of the kernels in this package, by name; no bias or activation."""
         return {
             "BLOCK_M": self.block_m,
             "BLOCK_N": self.block_n,
             "BLOCK_K": self.block_k,
             "GROUP_M": self.group_m,
             "NUM_SMS": self.num_ctas,
+            "bias_ptr": None,
+            "TRANSPOSE_A": False,
+            "TRANSPOSE_B": False,
+            "ACTIVATION": None,
+            "PRECISION": Precision.TF32.value,
         }
 
     def options(self) -> dict[str, Any]:

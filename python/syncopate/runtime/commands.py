@@ -16,6 +16,7 @@ from syncopate.runtime.interface import BufferSpec, Int64Array, Table
 __all__ = [
     "UNITS",
     "Part",
+    "adds_unordered",
     "copy_unit",
     "loads_remotely",
     "reduced_type",
@@ -98,7 +99,14 @@ def copy_unit(tables: Iterable[Mapping[str, Table]]) -> int:
     for rank_tables in tables:
         commands = rank_tables["commands"]
         device, _ = split_commands(commands)
-        for name in ("src_offset", "dst_offset", "row_bytes", "src_stride", "dst_stride"):
+        for name in (
+            "src_offset",
+            "dst_offset",
+            "row_bytes",
+            "src_stride",
+            "dst_stride",
+            "part_stride",
+        ):
             divisor = math.gcd(divisor, int(np.gcd.reduce(commands.column(name)[device])))
     return next(unit for unit in UNITS if divisor % unit == 0)
 
@@ -111,6 +119,14 @@ def loads_remotely(tables: Iterable[Mapping[str, Table]]) -> bool:
         if bool((commands.column("src_rank")[device] != rank).any()):
             return True
     return False
+
+
+def adds_unordered(tables: Iterable[Mapping[str, Table]]) -> bool:
+    """Whether some command adds to what others may be adding to at the same time."""
+    return any(
+        bool((rank_tables["commands"].column("reduction") == CommandReduction.UNORDERED_SUM).any())
+        for rank_tables in tables
+    )
 
 
 def reduced_type(

@@ -103,6 +103,7 @@ def from_own_input(program: Program, rank: int, commands: Table) -> npt.NDArray[
     index, begin, end = own
     first = commands.column("src_offset")
     last = first + (commands.column("rows") - 1) * commands.column("src_stride")
+    last = last + (commands.column("parts") - 1) * commands.column("part_stride")
     last = last + commands.column("row_bytes")
     inside = (first >= begin) & (last <= end)
     matches = (commands.column("src_rank") == rank) & (commands.column("src_buffer") == index)
@@ -372,6 +373,8 @@ def _check_bounds(program: Program, rank: int, commands: Table) -> None:
     for side in ("src", "dst"):
         first, stride = commands.column(f"{side}_offset"), commands.column(f"{side}_stride")
         last = first + (commands.column("rows") - 1) * stride + commands.column("row_bytes")
+        if side == "src":
+            last = last + (commands.column("parts") - 1) * commands.column("part_stride")
         limit = size[commands.column(f"{side}_buffer")] if len(commands.values) else first
         bad = np.flatnonzero((first < 0) | (last > limit))
         if bad.size:

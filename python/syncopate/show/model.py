@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from syncopate.abi import STAGING, Realization
+from syncopate.abi import STAGING, CommandReduction, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec
@@ -47,6 +47,8 @@ class Transfer:
       waits: names of the flags of `by` that it waits for.
       staging: whether it stages the rank's own input.
       tile: the tile of `by` that hands it over to the role beside it, if one does.
+      reduction: how it is combined with what is there.
+      parts: how many regions of the source are combined; `source` is the first.
     """
 
     by: int
@@ -61,6 +63,8 @@ class Transfer:
     waits: tuple[str, ...]
     staging: bool = False
     tile: tuple[int, ...] | None = None
+    reduction: CommandReduction = CommandReduction.NONE
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -347,6 +351,8 @@ def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
         waits=_waited(program, move.waits),
         staging=row["transfer"] == STAGING,
         tile=move.tile,
+        reduction=CommandReduction(row["reduction"]),
+        parts=row["parts"],
     )
 
 

@@ -234,7 +234,7 @@ def _one_input(
     result: dict[str, list[Array]] = {}
     for name, (shapes, dtype) in wanted.items():
         kind = element(dtype)
-        if given is None:
+        if given is None or (name not in given and not any(shapes)):  # no rank provides any
             arrays: Any = [_draw(generator, shape or (0,), kind) for shape in shapes]
         elif name not in given:
             raise SyncopateError(f"inputs: {name} is missing; a call takes {', '.join(wanted)}")
