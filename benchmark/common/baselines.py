@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 import torch
@@ -119,9 +120,10 @@ class Baselines:
         from triton.tools.tensor_descriptor import TensorDescriptor
 
         m, n, k = self.data.shape
-        config = choose_config(m, n, k)
+        ctas = torch.cuda.get_device_properties().multi_processor_count
+        config = dataclasses.replace(choose_config(m, n, k), num_ctas=ctas)
         constants = {**config.constexprs(), **config.options()}
-        grid = (config.num_ctas,)
+        grid = (ctas,)
         if not tma_can_address(n, k):
 
             def by_pointers(i: int) -> torch.Tensor:

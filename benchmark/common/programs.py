@@ -56,7 +56,7 @@ class Variant:
         direction: `push` or `pull`.
         splits: Pieces that each transfer is cut into; 0 is by size.
         combine: Who adds the parts of a sum.
-        comm_ctas: CTAs of a dedicated realization, taken from those that compute, but at most half of them.
+        comm_ctas: CTAs of a dedicated realization, taken from those that compute.
         pause: Nanoseconds between the blocks that a communication role stores to another rank.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
     """
@@ -100,7 +100,10 @@ def variants(
     ):
         base = Variant(name, direction, pieces, pause=pause)
         counts = comm_ctas if base.dedicated else [base.comm_ctas]
-        ways += [dataclasses.replace(base, comm_ctas=count) for count in counts]
+        these = [dataclasses.replace(base, comm_ctas=count) for count in counts]
+        ways += these
+        if workload.sums and name != "copy_engine" and direction == "push":
+            ways += [dataclasses.replace(way, combine=Combine.DESTINATION) for way in these]
         if workload.sums and name == "ldst_colocated" and direction == "pull":
             ways.append(dataclasses.replace(base, combine=Combine.ROLE))
     return ways
@@ -112,17 +115,8 @@ def tma_can_address(*row_elements: int) -> bool:
 
 
 def choose_config(m: int, n: int, k: int) -> GemmConfig:
-    """Tiles for a GEMM: the large ones, unless there would be too few of them, or pointers to keep in registers.
-
-    With few tiles, those that need other ranks' data should still come in a second round.
-    """
-    large = GemmConfig()
-    tiles_m, tiles_n = large.tiles(m, n)
-    if not tma_can_address(n, k):
-        return GemmConfig(block_n=128)
-    if tiles_m * tiles_n < large.num_ctas:
-        return GemmConfig(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
-    return large
+    """Tiles for a GEMM."""
+    return GemmConfig.choose(m, n) if tma_can_address(n, k) else GemmConfig(block_n=128)
 
 
 def build_program(
@@ -149,7 +143,8 @@ def build_program(
         workload: What is moved.
         algorithm: Of an all-gather, as `syncopate.Strategy` takes it.
         dtype: Of A, B and C.
-        config: Tiles; by default those of `choose_config`.
+        config: Tiles; by default those of `choose_config`. Its CTAs, if it says how many, are to carry out transfers
+            as well.
         timeout: Limit of device waits in seconds.
 
     Returns:
@@ -157,8 +152,9 @@ def build_program(
         GEMM, `c`.
     """
     config = config or choose_config(m, n, k)
-    comm_ctas = min(variant.comm_ctas, config.num_ctas // 2)
-    if variant.dedicated:
+    comm_ctas = variant.comm_ctas
+    if config.num_ctas is not None and variant.dedicated:
+        comm_ctas = min(comm_ctas, config.num_ctas // 2)
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
     plan = syncopate.Plan(workload.value, mesh=[world_size])
     bound = _ADDITIONS[workload](plan, (m, n, k), dtype, variant)

@@ -58,6 +58,7 @@ chunk.plan @by_size mesh [2] {
 
 // A piece of what combines several parts comes after that piece of each of them.
 // CHECK-LABEL: chunk.plan @parts
+// DEFAULT-LABEL: chunk.plan @parts
 chunk.plan @parts mesh [3] {
   %s = chunk.buffer "s" : !chunk.buffer<6x4xf32>
   %c = chunk.buffer "c" : !chunk.buffer<3x4xf32>

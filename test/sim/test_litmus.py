@@ -97,7 +97,7 @@ class Litmus:
             "signals": [(peer, rank, SignalKind.EPOCH), (peer, 12 + rank, SignalKind.EPOCH)],
             "commands": [
                 (rank, rank, 0, rank * row, peer, 0, rank * row, 1, row, row, row, 1, 2, 0, 1,
-                Realization.LDST_COLOCATED, 0, 0)
+                Realization.LDST_COLOCATED, 0, 0, 1, 0, 0)
             ],
             "groups": [],
             "tile_groups": [],
@@ -203,7 +203,7 @@ def by_commands(ctx, a, out):
     """The communication role moves the row."""
     _, other = _row_of_peer(ctx, a)
     offsets = tl.arange(0, 256)
-    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False)
+    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False, False)
     signals.wait_signals(ctx, 0, 1, TILE, False)
     if tl.program_id(0) == 0:
         tl.store(out + offsets, tl.load(other + offsets))
@@ -242,7 +242,7 @@ def by_tma_store(ctx, a_desc, out):
 def _getting(rank):
     row = 4 * SIZE
     return {
-        "commands": [(0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, LDST, 0, 0)]
+        "commands": [(0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, LDST, 0, 0, 1, 0, 0)]
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer
 from syncopate.runtime.interface import BufferParam, Param, ScalarParam, TensorParam
 
-__all__ = ["Binding", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
+__all__ = ["Binding", "Ctas", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,14 @@ class Pointer:
 
     def __post_init__(self) -> None:
         _check_source("pointer", self.source)
+
+
+@dataclass(frozen=True)
+class Ctas:
+    """The number of CTAs that compute, for the parameter by which a kernel's loop over tiles steps.
+
+    It is the `ctas` of `compile`, or what it chooses without one: what the target has, less what transfers take.
+    """
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
         RING=role is key.ring,
         UNORDERED=key.unordered,
+        PAIRS=not role.is_dedicated,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from syncopate.compiler.binding import Descriptor, Pointer, Tensor
+from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
 from syncopate.errors import SyncopateError
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.plan import Buffer
@@ -160,7 +160,7 @@ def bind_add_rms_norm(
     epsilon: float = 1e-6,
     block_m: int = 1,
     num_warps: int = 8,
-    num_ctas: int = 132,
+    num_ctas: int | None = None,
 ) -> dict[str, Any]:
     """Binds `add_rms_norm` for what one rank normalizes.
 
@@ -169,7 +169,7 @@ def bind_add_rms_norm(
         epsilon: What is added to the mean of squares.
         block_m: Rows of a tile.
         num_warps: Warps that compute.
-        num_ctas: CTAs that walk the tiles.
+        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out.
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes `x`, `residual` and `weight`, and gives
@@ -188,7 +188,7 @@ def bind_add_rms_norm(
         "EPSILON": epsilon,
         "BLOCK_M": block_m,
         "BLOCK_N": block_n,
-        "NUM_SMS": num_ctas,
+        "NUM_SMS": Ctas() if num_ctas is None else num_ctas,
     }
     return {
         "bind": bind,
