@@ -226,4 +226,6 @@ def test_pieces_of_a_ring_stand_in_its_outline_and_are_used_by_their_part(ring):
 
 def test_library_without_a_ring_has_no_pieces():
     modules = library(TARGET, 8, 16, roles=ROLES, remote_loads=False)
-    assert not any("syncopate.piece" in text or "syncopate.use" in text for text in modules.values())
+    assert not any(
+        "syncopate.piece" in text or "syncopate.use" in text for text in modules.values()
+    )
