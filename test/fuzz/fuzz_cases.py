@@ -214,6 +214,16 @@ def _add_spmd(moved: collections.Counter[tuple[str, int]], op: Any) -> None:
             )
 
 
+def _check_moved(
+    module: ir.Module, before: list[collections.Counter[tuple[str, int]] | None]
+) -> list[collections.Counter[tuple[str, int]] | None]:
+    """What the plans of a module bring; a Finding unless it is as it was before."""
+    after = [moved_bytes(plan) for plan in _plans(module)]
+    if any(had is not None and had != has for had, has in zip(before, after, strict=True)):
+        raise Finding(f"transfers bring {after}, but should {before}")
+    return after
+
+
 def check_lowered(
     module: ir.Module, before: list[collections.Counter[tuple[str, int]] | None]
 ) -> None:
@@ -223,13 +233,10 @@ def check_lowered(
         raise Finding("what the pipeline has made does not pass its checks")
     if str(module) != text:
         raise Finding("a check changes the module")
-    after = [moved_bytes(plan) for plan in _plans(module)]
-    if any(had is not None and had != has for had, has in zip(before, after, strict=True)):
-        raise Finding(f"transfers bring {after}, but should {before}")
+    lowered = _check_moved(module, before)
     if not run_verified(module, "syncopate-plan-pipeline{splits=1}"):
         raise Finding("the pipeline refuses what it has made")
-    if [moved_bytes(plan) for plan in _plans(module)] != before:
-        raise Finding("transfers are lost when the pipeline runs again")
+    _check_moved(module, lowered)
 
 
 def most_tiles(module: ir.Module) -> int:
