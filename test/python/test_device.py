@@ -44,7 +44,7 @@ def own_caches(tmp_path_factory):
 
 
 def ptx(name, num_warps=8, unit=16):
-    specs = _specs(_Key(TARGET, num_warps, unit, ROLES, True, None))
+    specs = _specs(_Key(TARGET, num_warps, unit, ROLES, True, None, None))
     return compile_with(specs[name], lambda _, ttgir: ttgir, "test").asm["ptx"]
 
 
@@ -104,7 +104,7 @@ def test_outlines_have_holes(modules):
 
 @functools.cache
 def outline(roles):
-    return capture_ttgir(_specs(_Key(TARGET, 8, 16, roles, True, None))["roles"]).ttgir
+    return capture_ttgir(_specs(_Key(TARGET, 8, 16, roles, True, None, None))["roles"]).ttgir
 
 
 DEVICE = [role for role in Realization if role.is_device]
@@ -185,7 +185,7 @@ def test_copy_counts_at_system_scope_after_a_barrier(role):
 @pytest.mark.parametrize("unit", UNITS)
 def test_dedicated_copy_keeps_all_in_registers(unit):
     """Its many loads in flight must not spill, in a CTA whose threads have what a large tile leaves them."""
-    specs = _specs(_Key(TARGET, 8, unit, ROLES, True, "bf16"))
+    specs = _specs(_Key(TARGET, 8, unit, ROLES, True, "bf16", None))
     asm = compile_with(specs["run_commands_ldst_dedicated"], lambda _, text: text, "test").asm
     used = read_resources(asm["cubin"])
     assert used.stack_bytes <= SPILL_LIMIT
@@ -203,3 +203,29 @@ def test_guard_kernel_compiles_without_a_gpu():
     made = compile_guard(TARGET)
     assert made.arguments == (("context", "*i64"), ("begin", "i32"), ("end", "i32"))
     assert made.num_warps == 1 and made.cubin
+
+
+@pytest.mark.parametrize("ring", [Realization.LDST_COLOCATED, Realization.TMA_COLOCATED])
+def test_pieces_of_a_ring_stand_in_its_outline_and_are_used_by_their_part(ring):
+    """Both roles are there; only the ring's own has to do with it."""
+    roles = (Realization.LDST_COLOCATED, Realization.TMA_COLOCATED)
+    modules = library(TARGET, 8, 16, roles=roles, remote_loads=False, ring=ring)
+    outline = modules["roles"]
+    for piece in ("hand_over", "take"):
+        assert outline.count(f"// syncopate.piece.{piece}") == 1
+    before, _, behind = outline.partition("// syncopate.piece.take")
+    for role in roles:
+        marker = f"{COMMUNICATE_MARKER}{role.spelling}"
+        assert (before.rindex(COMMUNICATE_MARKER) == before.find(marker)) == (role is ring)
+        uses = modules[f"run_commands_{role.spelling}"].count("// syncopate.use.take")
+        assert uses == (role is ring)
+    assert behind.count(YIELD_MARKER) == 1
+    assert modules["finish_tile"].count("// syncopate.use.hand_over") == 1
+    assert "syncopate.use" not in modules["read_tile"] + modules["roles"]
+
+
+def test_library_without_a_ring_has_no_pieces():
+    modules = library(TARGET, 8, 16, roles=ROLES, remote_loads=False)
+    assert not any(
+        "syncopate.piece" in text or "syncopate.use" in text for text in modules.values()
+    )

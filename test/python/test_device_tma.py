@@ -26,7 +26,7 @@ def role(request):
 
 
 def made(name, *, remote_loads=False, reduced=None):
-    spec = _specs(_Key(TARGET, 8, 16, TMA, remote_loads, reduced))[name]
+    spec = _specs(_Key(TARGET, 8, 16, TMA, remote_loads, reduced, None))[name]
     return compile_with(spec, lambda _, ttgir: ttgir, "test")
 
 

@@ -20,12 +20,23 @@ HANDOVER_FORMS: tuple[HandoverCase, ...] = (
     HandoverCase(LDST, shape=(192, 192, 64), config=ONE_CTA),
     HandoverCase(TMA, shape=(192, 192, 64), config=ONE_CTA),
     HandoverCase(LDST, 3, shape=(328, 104, 72), config=THREE_CTAS, also=LDST),
+    HandoverCase(TMA, shape=(192, 192, 64), config=ONE_CTA, pointers=True),
 )
-"""CTAs with more tiles than the ring has slots; a queue beside it."""
+"""CTAs with more tiles than the ring has slots; a queue beside it; ordinary stores."""
 
 
 def _any(_: HandoverCase) -> bool:
     return True
+
+
+def _by_tma(case: HandoverCase) -> bool:
+    """Tiles are stored by TMA."""
+    return not case.pointers
+
+
+def _by_others(case: HandoverCase) -> bool:
+    """TMA reads what ordinary instructions have stored."""
+    return case.pointers and case.realization is TMA
 
 
 def _full(case: HandoverCase) -> bool:
@@ -72,6 +83,7 @@ HANDOVER_FAULTS: tuple[Fault, ...] = (
         "A tile is handed over while its stores are under way.",
         {Kind.RACE},
         drop(r"tt\.elementwise_inline_asm", "finish_tile", innermost="wait_for_tma_stores"),
+        _by_tma,
     ),
     _fault(
         "no barrier before the handover",
@@ -144,6 +156,13 @@ HANDOVER_FAULTS: tuple[Fault, ...] = (
         "A record names the tile after the one that is done.",
         {Kind.RACE, Kind.UNWRITTEN, Kind.OUT_OF_BOUNDS},
         _next_tile,
+    ),
+    _fault(
+        "no fence behind the record",
+        "TMA reads what the tile has stored by ordinary instructions without a fence.proxy.async.",
+        {Kind.RACE},
+        drop(r"tt\.elementwise_inline_asm", TAKE, innermost="fence_tma"),
+        _by_others,
     ),
 )
 """In the order of a record."""

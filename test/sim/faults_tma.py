@@ -85,7 +85,8 @@ TMA_FAULTS: tuple[Fault, ...] = (
         "A command is counted by a thread that does not know that its TMA stores are complete.",
         {Kind.RACE},
         drop(BARRIER, innermost=COMMANDS),
-        tma_copies,
+        # The last CTA to count learns of its stores by that, so one that has some has to come before.
+        tma_fills_ring,
     ),
     fault(
         "slots stored at once",

@@ -11,7 +11,13 @@ from sim_programs import SMALL
 
 import syncopate
 from syncopate.compiler.strategy import Realization
-from syncopate.kernels import GemmConfig, bind_gemm, gemm
+from syncopate.kernels import (
+    GemmConfig,
+    bind_gemm,
+    bind_gemm_pointers,
+    gemm,
+    gemm_pointers,
+)
 from syncopate.sim.simulate import Result
 
 __all__ = ["HANDOVERS", "HandoverCase", "spread_tiles"]
@@ -56,6 +62,7 @@ class HandoverCase:
         shape: M and N of what a rank computes, and K.
         gathering: Realization of an all-gather of A before, so that every rank computes the same rows; None without.
         also: Realization of transfers that move the same tiles once more, by rows of them.
+        pointers: Whether tiles are stored by ordinary instructions rather than by TMA.
         tolerance: Largest error that rounding explains.
     """
 
@@ -65,6 +72,7 @@ class HandoverCase:
     config: GemmConfig = SMALL
     gathering: Realization | None = None
     also: Realization | None = None
+    pointers: bool = False
     tolerance: float = 2e-2
 
     @property
@@ -74,6 +82,7 @@ class HandoverCase:
         parts += [f"{self.config.num_ctas} ctas"]
         parts += [f"gathered by {self.gathering.value}"] if self.gathering else []
         parts += [f"also by {self.also.value}"] if self.also else []
+        parts += ["pointers"] if self.pointers else []
         return "-".join(parts)
 
     @functools.cache  # noqa: B019
@@ -103,9 +112,9 @@ class HandoverCase:
         strategy = syncopate.Strategy(
             realization=self.gathering or self.realization, comm_ctas=2, direction="push"
         )
-        return syncopate.compile(
-            gemm, plan, **bind_gemm(a, n, self.config, c=part), strategy=strategy
-        )
+        bind = (bind_gemm_pointers if self.pointers else bind_gemm)(a, n, self.config, c=part)
+        kernel = gemm_pointers if self.pointers else gemm
+        return syncopate.compile(kernel, plan, **bind, strategy=strategy)
 
     def error(self, result: Result) -> float:
         """How far the outputs are from a float64 reference, relative to its largest element."""
@@ -137,6 +146,9 @@ HANDOVERS: tuple[HandoverCase, ...] = (
     HandoverCase(TMA, 3, also=DEDICATED),
     HandoverCase(TMA, also=LDST),
     HandoverCase(LDST, 3, also=LDST),
+    # Tiles that are stored by ordinary instructions.
+    HandoverCase(LDST, 3, shape=(200, 104, 72), config=THREE_CTAS, pointers=True),
+    HandoverCase(TMA, shape=(192, 192, 64), config=ONE_CTA, pointers=True),
     # Tiles that wait for what the same role brings, or another one.
     HandoverCase(LDST, gathering=LDST),
     HandoverCase(TMA, 3, gathering=TMA, shape=(192, 64, 64)),

@@ -11,11 +11,11 @@ What is modelled
 * TMA loads and stores, cp.async and wgmma complete late and out of order, within what their waits promise: a load's
   bytes arrive on its mbarrier, the groups of bulk stores, cp.async and wgmma in the order of their issue as far as a
   wait can tell.
-* The threads of a role are two: the first one, which performs scalar stores and atomics, and the rest. Only explicit
-  barriers, the start and end of warp specialization, waits on mbarriers, and atomics whose result is used (Triton
-  broadcasts it behind a barrier) order them. This is what Triton 3.6 makes of the IR; 3.9 adds a barrier in front of a
-  release by itself, which no program may count on. So a tensor store, no barrier, a release is a race, and is reported
-  where the reader reads.
+* The threads of a role are two: the first one, which performs scalar stores and atomics and arrives on mbarriers, and
+  the rest. Only explicit barriers, the start and end of warp specialization, waits on mbarriers, and atomics whose
+  result is used (Triton broadcasts it behind a barrier) order them. This is what Triton 3.6 makes of the IR; 3.9 adds
+  a barrier in front of a release by itself, which no program may count on. So a tensor store, no barrier, a release is
+  a race, and is reported where the reader reads.
 * Acquire, release and scope of atomics, release sequences through read-modify-writes, fence.acq_rel.sys, kernel and
   stream order; fence.proxy.async between what ordinary stores and copy engines wrote and what TMA reads; the full
   wait_group of bulk stores before a release. Triton 3.6 lowers every store wait to the `.read` form, which says nothing
