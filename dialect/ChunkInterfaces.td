@@ -29,6 +29,11 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
       itself.
     * (transfer_c6) the region is at most 2^16 slices, each of which is rows
       with one stride on both sides: what one command can move.
+    * (transfer_c7) what its number of rows is read from is a buffer of i32 of
+      one dimension, an element of it, and a number of rows to leave out that
+      is not negative and below 2^31.
+    * (transfer_c8) if its number of rows is read, these are at most 2^31 - 1,
+      and each is contiguous on both sides.
   }];
   let methods = [
     InterfaceMethod<"Buffer the bytes come from.",
@@ -47,6 +52,11 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
     InterfaceMethod<"How it is combined with what is at the destination, if it "
                     "does not overwrite that.",
       "::std::optional<::syncopate::chunk::Reduction>", "getReduction">,
+    InterfaceMethod<"The buffer that its number of rows is read from, or null.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getCounts">,
+    InterfaceMethod<"The element that is read, and the rows that come before "
+                    "the chunk's.",
+      "::std::optional<::llvm::ArrayRef<int64_t>>", "getCountAt">,
     InterfaceMethod<"Tokens that the transfer comes after.",
       "::mlir::Operation::operand_range", "getDependencies">,
     InterfaceMethod<"Token of its completion.",

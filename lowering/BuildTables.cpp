@@ -52,12 +52,14 @@ SmallVector<int64_t> getByteStrides(BufferType type) {
 }
 
 /// Merges dimensions that are contiguous on both sides into rows, the next one
-/// into a stride, and enumerates the rest.
+/// into a stride, and enumerates the rest. Rows that are counted at run time
+/// are those of the first dimension.
 RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
-                 ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes) {
+                 ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes,
+                 bool counted) {
   SmallVector<int64_t> srcStrides = getByteStrides(src);
   SmallVector<int64_t> dstStrides = getByteStrides(dst);
-  size_t dim = sizes.size() - getNumRowDims(src, dst, sizes);
+  size_t dim = counted ? 1 : sizes.size() - getNumRowDims(src, dst, sizes);
   RowPlan plan;
   plan.rowBytes = src.getRegionBytes(sizes.drop_front(dim));
   Rows from{0, plan.rowBytes}, to{0, plan.rowBytes};
@@ -272,25 +274,45 @@ private:
     bool rests =
         src.first == rank && dst.first != rank && isColocated(realization);
     int64_t reduction = kNoReduction;
-    if (id != kStaging)
-      if (auto kind = graph.getTransfer(id).getReduction())
+    std::array<int64_t, 3> count{kNoBuffer, 0, 0};
+    if (id != kStaging) {
+      TransferOpInterface transfer = graph.getTransfer(id);
+      if (auto kind = transfer.getReduction())
         reduction = 1 + static_cast<int64_t>(*kind);
-    RowPlan plan =
-        planRows(cast<BufferType>(src.second.getType()), srcOffsets,
-                 cast<BufferType>(dst.second.getType()), dstOffsets, sizes);
+      if (auto at = transfer.getCountAt())
+        count = {graph.getBufferIndex(transfer.getCounts()), at->front(),
+                 at->back()};
+    }
+    RowPlan plan = planRows(cast<BufferType>(src.second.getType()), srcOffsets,
+                            cast<BufferType>(dst.second.getType()), dstOffsets,
+                            sizes, count.front() != kNoBuffer);
     for (size_t i = 0; i < plan.starts.size(); ++i) {
       auto [from, to] = plan.starts[i];
       // Only the first slice waits, and only the last one signals.
       bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
       llvm::append_range(
           commands,
-          std::array<int64_t, 18>{
-              id, src.first, graph.getBufferIndex(src.second), from.offset,
-              dst.first, graph.getBufferIndex(dst.second), to.offset,
-              plan.count, plan.rowBytes, from.stride, to.stride, rows.waitBegin,
-              isFirst ? rows.waitEnd : rows.waitBegin, rows.signalBegin,
-              isLast ? rows.signalEnd : rows.signalBegin,
-              static_cast<int64_t>(realization), reduction, rests ? pause : 0});
+          std::array<int64_t, 21>{id,
+                                  src.first,
+                                  graph.getBufferIndex(src.second),
+                                  from.offset,
+                                  dst.first,
+                                  graph.getBufferIndex(dst.second),
+                                  to.offset,
+                                  plan.count,
+                                  plan.rowBytes,
+                                  from.stride,
+                                  to.stride,
+                                  rows.waitBegin,
+                                  isFirst ? rows.waitEnd : rows.waitBegin,
+                                  rows.signalBegin,
+                                  isLast ? rows.signalEnd : rows.signalBegin,
+                                  static_cast<int64_t>(realization),
+                                  reduction,
+                                  rests ? pause : 0,
+                                  count[0],
+                                  count[1],
+                                  count[2]});
     }
   }
 
@@ -515,7 +537,12 @@ private:
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
     calls = {openBegin,      closeBegin, guardBegin, closeWaitBegin,
-             closeWaitBegin, numWaits(), closeBegin, numSignals()};
+             closeWaitBegin, numWaits(), closeBegin, numSignals(),
+             kNoBuffer, 0};
+    if (kernel.getNeeds()) {
+      calls.end()[-2] = graph.getBufferIndex(kernel.getNeeds());
+      calls.end()[-1] = static_cast<int64_t>(*kernel.getNeedsAt());
+    }
   }
 
   PlanGraph &graph;

@@ -68,6 +68,8 @@ static bool isTwin(const SignalLayout &layout, int64_t signal) {
 
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
+      counted((*plan.getBody().getOps<KernelOp>().begin()).getNeeds() !=
+              nullptr),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), tileSeen(ranks), storeSeen(ranks), hostSeen(ranks),
       endSeen(ranks), groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0),
@@ -382,7 +384,7 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
 }
 
 void CallOrder::start(unsigned number, const Seen &seen) {
-  strands[number].seen = seen;
+  strands[number].seen = strands[number].started = seen;
   strands[number].running = true;
   ready.push_back(number);
 }
@@ -459,6 +461,9 @@ void CallOrder::perform(Strand &strand) {
       finishTile(strand, step);
     } else if (isTile(strand.rank, step)) {
       tileSeen[strand.rank][step.position] = strand.seen;
+      // It has waited for what it reads, which may be nothing.
+      if (counted)
+        strand.seen = strand.started;
     }
     break;
   case Part::Group:

@@ -150,6 +150,8 @@ private:
     int64_t step = 0, wait = 0;
     Seen seen;
     bool running = false, done = false;
+    /// What had been seen when it started.
+    Seen started;
   };
   struct Command {
     int64_t row;
@@ -245,6 +247,8 @@ private:
   chunk::PlanOp plan;
   llvm::ArrayRef<ScheduleTables> tables;
   int64_t ranks, ctas;
+  /// Whether tiles wait for as many of their transfers as they find to need.
+  bool counted;
   SignalLayout layout;
   std::vector<mlir::Location> transferLocations;
   bool valid = false;

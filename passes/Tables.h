@@ -28,11 +28,13 @@ constexpr llvm::StringRef kCommandColumns[] = {
     "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
     "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
     "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
-    "realization", "reduction",  "pause"};
+    "realization", "reduction",  "pause",      "count_buffer", "count_index",
+    "count_past"};
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
-    "close_signal_begin", "close_signal_end"};
+    "close_signal_begin", "close_signal_end", "needs_buffer",
+    "needs_index"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
 constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates",
@@ -41,6 +43,9 @@ constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates",
 /// What stands for the reduction of a command that copies; those that reduce
 /// have one more than the number of their \c chunk::Reduction.
 constexpr int64_t kNoReduction = 0;
+
+/// What stands for the buffer of a number of rows that is not read.
+constexpr int64_t kNoBuffer = -1;
 
 /// What stands for the group of a tile that nobody waits for.
 constexpr int64_t kNoGroup = -1;
@@ -70,9 +75,14 @@ struct CommandRow {
   int64_t rows, rowBytes, srcStride, dstStride;
   RowRange waits, signals;
   int64_t realization, reduction, pause;
+  /// Where its number of rows is read, and the rows before its first one; no
+  /// buffer if it moves all of them.
+  int64_t countBuffer, countIndex, countPast;
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;
+  /// Where what tiles need is read; no buffer if they need all that they name.
+  int64_t needsBuffer, needsIndex;
 };
 struct GroupRow {
   int64_t count;

@@ -71,6 +71,8 @@ class ContextWord(enum.IntEnum):
     LDST_DEDICATED_CTAS = 24
     LDST_COLOCATED_COMMANDS = 25
     LDST_COLOCATED_CTAS = 26
+    NEEDS = 27
+    """Address of an i32 for each first coordinate of tiles: how many of their waits they need; 0: all."""
 
 
 class StateWord(enum.IntEnum):
@@ -179,6 +181,10 @@ class CommandField(enum.IntEnum):
     """Nanoseconds to rest after each block."""
     REDUCTION = 12
     """A CommandReduction."""
+    COUNT = 13
+    """Address of an i32, from which the rows to move are read, ROWS at most; 0: ROWS it is."""
+    COUNT_PAST = 14
+    """How many of those rows come before the command's."""
 
 
 class CommandReduction(enum.IntEnum):
@@ -260,6 +266,9 @@ class Realization(enum.IntEnum):
         """How chunk IR and strategies spell it."""
         return self.name.lower()
 
+
+NO_BUFFER: Final = -1
+"""What stands for the buffer of a number that is not read at run time."""
 
 STAGING: Final = -1
 """What stands for a transfer in a command that stages the rank's own input for others to get."""

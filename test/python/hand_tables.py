@@ -21,11 +21,12 @@ COLUMNS = {
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
         "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization reduction "
-        "pause"
+        "pause count_buffer count_index count_past"
     ),
     "signals": "rank signal kind",
     "calls": (
-        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end"
+        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin "
+        "close_signal_end needs_buffer needs_index"
     ),
     "groups": "count signal_begin signal_end",
     "tile_groups": "group accumulates wait_begin wait_end",
@@ -105,7 +106,7 @@ def all_gather(
             region = (rows, row_bytes, row_bytes, row_bytes)
             spans = (*span(waits, needs), *span(signals, flags))
             commands.append(
-                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0)
+                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0, -1, 0, 0)
             )
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])
@@ -123,6 +124,8 @@ def all_gather(
             *span(waits, [(done + p, 0) for p in peers] if algorithm == "pull" else []),
             *span(waits, [(engine_done, 1)] if engine else []),
             *span(signals, closing if algorithm != "pull" else closing[: world - 1]),
+            -1,
+            0,
         )
         program.per_rank.append(
             {"tiles": tile_rows_table, "waits": waits, "commands": commands,

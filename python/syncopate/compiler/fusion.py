@@ -21,7 +21,13 @@ from syncopate.compiler.target import Target
 from syncopate.compiler.tma_rules import check_tma
 from syncopate.ir import run_pipeline
 from syncopate.plan import Schedule, read_schedule
-from syncopate.runtime.commands import copy_unit, loads_remotely, reduced_type, roles_of
+from syncopate.runtime.commands import (
+    copy_unit,
+    is_counted,
+    loads_remotely,
+    reduced_type,
+    roles_of,
+)
 from syncopate.runtime.interface import INPUT_POINTER
 
 __all__ = ["Fusion", "fuse", "make_spec"]
@@ -110,6 +116,7 @@ def fuse(
         roles=roles_of(tables),
         remote_loads=loads_remotely(tables),
         reduced=reduced_type(tables, schedule.buffers),
+        counted=is_counted(tables),
     )
     module = assemble(plan, ttir=captured.ttir, ttgir=captured.ttgir, device=library)
     stages = {"ttir": captured.ttir, "input": to_text(module)}

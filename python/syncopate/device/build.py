@@ -42,6 +42,7 @@ def library(
     roles: Collection[Realization],
     remote_loads: bool,
     reduced: str | None = None,
+    counted: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
@@ -58,13 +59,14 @@ def library(
         remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of
             co-located roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
+        counted: Whether rows of commands, or what tiles need, are read at run time.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(_Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced))
+    return _library(_Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced, counted))
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class _Key:
     roles: frozenset[Realization]
     remote_loads: bool
     reduced: str | None
+    counted: bool
 
 
 @functools.cache
@@ -93,6 +96,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
+        f"{key.counted}-"
         f"{_source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
@@ -109,7 +113,7 @@ def _library(key: _Key) -> Mapping[str, str]:
 def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
     return {
-        "read_tile": _spec(key, entry.read_tile_entry, "t"),
+        "read_tile": _spec(key, entry.read_tile_entry, "t", COUNTED=key.counted),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
@@ -151,6 +155,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNITS_PER_BLOCK=32 * warps * copied,
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
+        COUNTED=key.counted,
     )
 
 
@@ -173,6 +178,7 @@ def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
         # What comes from far takes long to load; what goes there, to store.
         LAG=slots // 4 if key.remote_loads else slots // 2,
         REDUCED=tl.dtype(DTYPES[key.reduced].triton) if key.reduced in TMA_ADDED else None,
+        COUNTED=key.counted,
     )
 
 

@@ -26,7 +26,6 @@ from syncopate.device.abi import (
     COMMAND_PAUSE,
     COMMAND_REDUCTION,
     COMMAND_ROW_BYTES,
-    COMMAND_ROWS,
     COMMAND_SIGNAL_BEGIN,
     COMMAND_SIGNAL_END,
     COMMAND_SRC,
@@ -42,7 +41,14 @@ from syncopate.device.abi import (
     WHERE_COMMAND,
 )
 from syncopate.device.signals import aborted, raise_signals, wait_signals
-from syncopate.device.words import epoch_of, role_part, sleep, state_of, words64
+from syncopate.device.words import (
+    command_rows,
+    epoch_of,
+    role_part,
+    sleep,
+    state_of,
+    words64,
+)
 
 __all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
 
@@ -50,7 +56,15 @@ COPY_WARPS = tl.constexpr(4)
 
 
 @triton.jit
-def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
+def copy_region(
+    command,
+    input,
+    part,
+    parts,
+    UNIT: tl.constexpr,
+    UNITS_PER_BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr,
+):
     """Copies blocks ``part``, ``part + parts``, … of the region of a command.
 
     The region is walked as one row of units, whatever its shape, so short rows cost no idle threads. All loads of a
@@ -63,6 +77,7 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
         parts: Blocks from one to the next, i32.
         UNIT: Bytes per load and store; divides addresses, strides and row size. The region has fewer than 2³¹ units.
         UNITS_PER_BLOCK: Units that the role has in flight at once.
+        COUNTED: Whether rows may be counted at run time.
     """
     # Elements of at most 4 bytes: an unit of 8 or 16 bytes is a vector of them.
     BYTES: tl.constexpr = min(UNIT, 4)
@@ -75,7 +90,7 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
     src_stride = tl.load(command + COMMAND_SRC_STRIDE) // UNIT
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // UNIT
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // UNIT).to(tl.int32)
-    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    units = command_rows(command, COUNTED).to(tl.int32) * row_units
     # What is where it should be already: input that the caller wrote in place.
     units = tl.where(src.to(tl.int64, bitcast=True) == dst.to(tl.int64, bitcast=True), 0, units)
     pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
@@ -98,7 +113,13 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
 
 @triton.jit
 def reduce_region(
-    command, part, parts, ELEMENT: tl.constexpr, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr
+    command,
+    part,
+    parts,
+    ELEMENT: tl.constexpr,
+    UNIT: tl.constexpr,
+    UNITS_PER_BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Combines blocks ``part``, ``part + parts``, … of the region of a command with what is at the destination.
 
@@ -109,6 +130,7 @@ def reduce_region(
         ELEMENT: Type of the elements.
         UNIT: Bytes per load and store, as for `copy_region`.
         UNITS_PER_BLOCK: Units that the role has in flight at once.
+        COUNTED: Whether rows may be counted at run time.
     """
     BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
     LANES: tl.constexpr = max(UNIT // BYTES, 1)
@@ -118,7 +140,7 @@ def reduce_region(
     src_stride = tl.load(command + COMMAND_SRC_STRIDE) // (LANES * BYTES)
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // (LANES * BYTES)
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // (LANES * BYTES)).to(tl.int32)
-    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    units = command_rows(command, COUNTED).to(tl.int32) * row_units
     reduction = tl.load(command + COMMAND_REDUCTION)
     pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
     for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
@@ -153,6 +175,7 @@ def run_commands_ldst(
     UNITS_PER_BLOCK: tl.constexpr,
     UNITS_PER_REDUCED_BLOCK: tl.constexpr,
     REDUCED: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Carries out a role's commands of this rank: wait, copy, count, and raise signals when the last CTA is through.
 
@@ -164,6 +187,7 @@ def run_commands_ldst(
         UNITS_PER_BLOCK: Units that the role has in flight at once when it copies.
         UNITS_PER_REDUCED_BLOCK: The same when it reduces.
         REDUCED: Element type of the commands that reduce; None if there are none.
+        COUNTED: Whether there are commands whose rows are counted at run time.
     """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
@@ -176,11 +200,13 @@ def run_commands_ldst(
         wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
         if aborted(ctx) == 0:
             if REDUCED is None:  # noqa: SIM114
-                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
+                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK, COUNTED)
             elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
-                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK)
+                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK, COUNTED)
             else:
-                reduce_region(command, part, parts, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK)
+                reduce_region(
+                    command, part, parts, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK, COUNTED
+                )
             tl.debug_barrier()
             finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
             if finished + 1 == epoch * parts:

@@ -33,7 +33,6 @@ from syncopate.device.abi import (
     COMMAND_PAUSE,
     COMMAND_REDUCTION,
     COMMAND_ROW_BYTES,
-    COMMAND_ROWS,
     COMMAND_SIGNAL_BEGIN,
     COMMAND_SIGNAL_END,
     COMMAND_SRC,
@@ -48,6 +47,7 @@ from syncopate.device.abi import (
 )
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import (
+    command_rows,
     epoch_of,
     role_part,
     sleep,
@@ -175,6 +175,7 @@ def _move_command(
     LAG: tl.constexpr,
     ELEMENT: tl.constexpr,
     ADDS: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Moves this CTA's blocks of a command as elements of a type; returns how many blocks it has moved now."""
     BYTES: gl.constexpr = ELEMENT.primitive_bitwidth // 8
@@ -192,7 +193,7 @@ def _move_command(
         src_stride = tl.load(command + COMMAND_SRC_STRIDE)
         dst_stride = tl.load(command + COMMAND_DST_STRIDE)
         row_bytes = tl.load(command + COMMAND_ROW_BYTES)
-        rows = tl.load(command + COMMAND_ROWS)
+        rows = command_rows(command, COUNTED)
         dense = (rows == 1) | ((src_stride == row_bytes) & (dst_stride == row_bytes))
         whole = rows * row_bytes // WIDE
         rest = rows * row_bytes - whole * WIDE
@@ -230,6 +231,7 @@ def run_commands_tma(
     ROWS: tl.constexpr,
     LAG: tl.constexpr,
     REDUCED: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Carries out a role's commands of this rank: wait, move, count, and raise signals when the last CTA is through.
 
@@ -241,6 +243,7 @@ def run_commands_tma(
         ROWS: Rows of 1024 bytes of a slot.
         LAG: Stores that may still have to be read from shared memory when the next load is issued; less than SLOTS.
         REDUCED: Element type of the commands that reduce, by addition; None if there are none.
+        COUNTED: Whether there are commands whose rows are counted at run time.
     """
     layout: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=2)
     ring = gl.allocate_shared_memory(gl.int32, [SLOTS, ROWS, ROW], layout)
@@ -261,15 +264,15 @@ def run_commands_tma(
             # Two branches, since what comes first decides what is compiled.
             if REDUCED is None:  # noqa: SIM114
                 moved = _move_command(
-                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False
+                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False, COUNTED
                 )
             elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
                 moved = _move_command(
-                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False
+                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False, COUNTED
                 )
             else:
                 moved = _move_command(
-                    command, input, part, parts, ring, full, moved, LAG, REDUCED, True
+                    command, input, part, parts, ring, full, moved, LAG, REDUCED, True, COUNTED
                 )
             tl.debug_barrier()
             finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")

@@ -2,19 +2,36 @@
 
 from typing import TYPE_CHECKING, Any
 
+from syncopate.kernels.combine_rows import combine_rows
 from syncopate.kernels.config import GemmConfig
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
+from syncopate.kernels.grouped_gemm import grouped_gemm
 
 if TYPE_CHECKING:
-    from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
+    from syncopate.kernels.bind import (
+        bind_combine_rows,
+        bind_gemm,
+        bind_gemm_pointers,
+        bind_grouped_gemm,
+    )
 
-__all__ = ["GemmConfig", "bind_gemm", "bind_gemm_pointers", "gemm", "gemm_pointers"]
+__all__ = [
+    "GemmConfig",
+    "bind_combine_rows",
+    "bind_gemm",
+    "bind_gemm_pointers",
+    "bind_grouped_gemm",
+    "combine_rows",
+    "gemm",
+    "gemm_pointers",
+    "grouped_gemm",
+]
 
 
 def __getattr__(name: str) -> Any:
     # Binding a kernel needs the compiler; running one under plain Triton does not.
-    if name in ("bind_gemm", "bind_gemm_pointers"):
+    if name.startswith("bind_") and name in __all__:
         from syncopate.kernels import bind
 
         return getattr(bind, name)

@@ -133,6 +133,8 @@ class Plan(Collectives, SpmdPlan):
         src_rank: int,
         dst_rank: int,
         reduction: str | None = None,
+        rows: Chunk | None = None,
+        past: int = 0,
         after: Iterable[Token] = (),
         realization: str | None = None,
     ) -> Token:
@@ -144,6 +146,9 @@ class Plan(Collectives, SpmdPlan):
             src_rank: Rank that holds the source.
             dst_rank: Rank that receives.
             reduction: sum, max or min, if what arrives is combined with what is there instead of overwriting it.
+            rows: Element of a buffer of i32, an input of the rank that carries the transfer out, from which it reads at
+                every call how many rows to move; `src` and `dst` are then the most that it can move.
+            past: How many of those rows come before the chunk's first one: others move them.
             after: Transfers that have to be complete before.
             realization: How it is carried out, if the strategy is not to choose.
 
@@ -151,7 +156,8 @@ class Plan(Collectives, SpmdPlan):
             PlanError: A rule of `chunk.put` is broken; the message names it.
         """
         ranks = src_rank, dst_rank
-        return self._transfer(ops.PutOp, src, dst, ranks, reduction, after, realization)
+        count = self._count(rows, past)
+        return self._transfer(ops.PutOp, src, dst, ranks, reduction, count, after, realization)
 
     def get(
         self,
@@ -161,12 +167,15 @@ class Plan(Collectives, SpmdPlan):
         src_rank: int,
         dst_rank: int,
         reduction: str | None = None,
+        rows: Chunk | None = None,
+        past: int = 0,
         after: Iterable[Token] = (),
         realization: str | None = None,
     ) -> Token:
         """Adds a transfer that the destination's rank carries out; otherwise like `put`."""
         ranks = src_rank, dst_rank
-        return self._transfer(ops.GetOp, src, dst, ranks, reduction, after, realization)
+        count = self._count(rows, past)
+        return self._transfer(ops.GetOp, src, dst, ranks, reduction, count, after, realization)
 
     @contextmanager
     def claim(self, after: Iterable[Token]) -> Iterator[None]:
@@ -203,6 +212,7 @@ class Plan(Collectives, SpmdPlan):
         dst: Chunk,
         ranks: tuple[int, int],
         reduction: str | None,
+        count: tuple[ir.Value, list[int]] | None,
         after: Iterable[Token],
         realization: str | None,
     ) -> Token:
@@ -224,9 +234,25 @@ class Plan(Collectives, SpmdPlan):
                 *numbers,
                 tokens,
                 reduction=to_enum("reduction", reduction, ops.Reduction),
+                counts=None if count is None else count[0],
+                count_at=None if count is None else count[1],
                 realization=to_enum("realization", realization, ops.Realization),
             )
             return self._checked_token(op)
+
+    def _count(self, rows: Chunk | None, past: int) -> tuple[ir.Value, list[int]] | None:
+        before = to_integer("past", past)
+        if rows is None:
+            if before:
+                raise PlanError(f"past: expects rows to be given too, but got {before} alone")
+            return None
+        self._own_chunk("rows", rows)
+        if rows.sizes != (1,):
+            raise PlanError(
+                f"rows: expects an element of a buffer of one dimension, such as counts[3], but got sizes "
+                f"{list(rows.sizes)}"
+            )
+        return rows.buffer.value, [rows.offsets[0], before]
 
 
 def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:
