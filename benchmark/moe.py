@@ -120,7 +120,7 @@ class Sorted:
     def __init__(self, choices: torch.Tensor, sizes: Sizes) -> None:
         local, count = sizes.experts // sizes.world, sizes.m // sizes.world
         flat = choices.flatten()
-        order = flat.argsort(stable=True)
+        order = flat.argsort(dim=0, stable=True)
         owner = flat[order] // local
         self.order = order[owner == sizes.rank]
         self.tokens = self.order // sizes.top_k
@@ -128,12 +128,12 @@ class Sorted:
         self.per_expert = torch.bincount(mine, minlength=local).tolist()
         self.offsets = torch.tensor(self.per_expert, device="cuda").cumsum(0).int()
         own = choices[sizes.rank].flatten()
-        own_order = own.argsort(stable=True)
+        own_order = own.argsort(dim=0, stable=True)
         self.send = own_order // sizes.top_k
         self.send_splits = torch.bincount(own // local, minlength=sizes.world).tolist()
         source = self.tokens // count
         self.receive_splits = torch.bincount(source, minlength=sizes.world).tolist()
-        self.regroup = source.argsort(stable=True).argsort()
+        self.regroup = source.argsort(dim=0, stable=True).argsort(dim=0)
 
 
 def _gather(tensor: torch.Tensor) -> torch.Tensor:

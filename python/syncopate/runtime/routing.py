@@ -100,7 +100,7 @@ def _order_tokens(
     """
     local, none = _local_experts(choices, owners[:, None, None], shape), shape.experts_per_rank
     first = local.amin(-1)
-    return first.argsort(-1, stable=True), (first < none).sum(-1)
+    return first.argsort(dim=-1, stable=True), (first < none).sum(-1)
 
 
 def _local_experts(
@@ -121,7 +121,7 @@ def _place_choices(
         i64 of the shape of `choices`; and the expert of each block, i64 [blocks].
     """
     local = _local_experts(choices, rank, shape).reshape(-1)
-    order = local.argsort(stable=True)
+    order = local.argsort(dim=0, stable=True)
     chosen = torch.zeros(shape.experts_per_rank + 1, dtype=torch.long, device=local.device)
     chosen.scatter_add_(0, local, torch.ones_like(local))
     blocks = (chosen + shape.block_m - 1) // shape.block_m
