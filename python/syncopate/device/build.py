@@ -79,7 +79,7 @@ class _Key:
     roles: frozenset[Realization]
     remote_loads: bool
     reduced: str | None
-    counted: bool
+    counted: bool = False
 
 
 @functools.cache
