@@ -1,4 +1,4 @@
-"""Programs that dispatch tokens to experts and multiply them there, and routings that they have to stand."""
+"""Programs that dispatch tokens to experts, multiply them there and bring them back, and routings that they stand."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ import torch
 
 import syncopate
 from syncopate.compiler.strategy import Realization
-from syncopate.kernels import GemmConfig, bind_grouped_gemm, grouped_gemm
-from syncopate.plan.tokens import RoutingShape, dispatch_tokens
+from syncopate.kernels import (
+    GemmConfig,
+    bind_combine_rows,
+    bind_grouped_gemm,
+    combine_rows,
+    grouped_gemm,
+)
+from syncopate.plan.templates import Combine
+from syncopate.plan.tokens import RoutingShape, combine_tokens, dispatch_tokens
 from syncopate.runtime.routing import RoutedTokens, route_tokens
 from syncopate.sim.simulate import Result, simulate
 
-__all__ = ["MOE", "ROUTINGS", "MoeCase", "check_moe"]
+__all__ = ["COMBINES", "MOE", "ROUTINGS", "CombineCase", "MoeCase", "check_combine", "check_moe"]
 
 LDST = Realization.LDST_COLOCATED
 Generator = np.random.Generator
@@ -197,3 +204,100 @@ def check_moe(case: MoeCase, names: list[str], seed: int, **options: Any) -> Res
             # Blocks of no expert are left as they were: poisoned.
             assert np.isnan(out[~used]).all(), where
     return result
+
+
+@dataclass(frozen=True)
+class CombineCase:
+    """One program that brings together what experts have computed.
+
+    Attributes:
+        shape: Sizes of the routing.
+        n: Columns of what an expert computes.
+        combine: Who adds the parts of ranks.
+        realization: Of the transfers between ranks.
+        tolerance: As for `MoeCase`; parts are rounded before they are added.
+    """
+
+    shape: RoutingShape
+    combine: Combine = Combine.TILES
+    n: int = 64
+    splits: int = 1
+    realization: Realization = LDST
+    tolerance: float = 2e-2
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+        shape = self.shape
+        how = f"{self.combine.value}-{self.splits}-{self.realization.value}"
+        return f"w{shape.world_size}-{shape.tokens}x{shape.top_k}of{shape.experts}-n{self.n}-{how}"
+
+    def build(self) -> Any:
+        """The program."""
+        return _build_combine(self)
+
+
+@functools.cache
+def _build_combine(case: CombineCase) -> Any:
+    plan = syncopate.Plan("combine", [case.shape.world_size])
+    combined = combine_tokens(
+        plan,
+        case.shape,
+        case.n,
+        "bf16",
+        splits=case.splits,
+        combine=case.combine,
+        realization=case.realization.value,
+    )
+    config = GemmConfig(block_m=8, block_n=64, num_warps=4, num_ctas=2)
+    return syncopate.compile(
+        combine_rows, plan, **bind_combine_rows(combined, case.shape, config)
+    )
+
+
+COMBINES = [
+    CombineCase(RoutingShape(2, 24, 2, 4, block_m=16)),
+    CombineCase(RoutingShape(2, 16, 4, 6, block_m=8), splits=2, n=72),
+    CombineCase(RoutingShape(3, 11, 3, 6, block_m=16), Combine.ROLE, n=40),
+    CombineCase(RoutingShape(3, 8, 2, 3, block_m=8), realization=Realization.COPY_ENGINE),
+]
+
+
+def check_combine(case: CombineCase, names: list[str], seed: int, **options: Any) -> None:
+    """Calls one program with one routing after another.
+
+    Raises:
+        AssertionError: Something was found, or a result is wrong.
+    """
+    generator = np.random.default_rng(seed)
+    shape, inputs, expected = case.shape, [], []
+    for name in names:
+        choices = torch.from_numpy(ROUTINGS[name](shape, generator).astype(np.int64))
+        routed = [route_tokens(choices, rank, shape) for rank in range(shape.world_size)]
+        weights = generator.random((shape.world_size, shape.tokens, shape.top_k), np.float32)
+        total = np.zeros((shape.rows, case.n))
+        made = []
+        for one in routed:
+            y = _rounded(generator, (shape.blocks * shape.block_m, case.n))
+            # What no choice stands at was never computed, and must not be read.
+            y[(one.rows < 0).numpy()] = np.nan
+            places = one.places.numpy().reshape(shape.rows, shape.top_k)
+            for token, number in np.argwhere(places >= 0):
+                weight = weights.reshape(shape.rows, shape.top_k)[token, number]
+                total[token] += np.float64(weight) * y[places[token, number]]
+            made.append(y)
+        inputs.append(
+            {
+                "y": made,
+                "places": [one.places.numpy() for one in routed],
+                "weights": [weights] * shape.world_size,
+            }
+        )
+        expected.append(total.reshape(shape.world_size, shape.tokens, case.n))
+    result = simulate(case.build(), inputs, seed=seed, **options)
+    assert result.verdict.ok, f"{case.name}, seed {seed}: {result.verdict}"
+    for name, outputs, right in zip(names, result.outputs, expected, strict=True):
+        for rank, out in enumerate(outputs["combined"]):
+            error = np.linalg.norm(out.astype(np.float64) - right[rank])
+            where = f"{case.name}, seed {seed}, {name}, rank {rank}: {error}"
+            assert error <= case.tolerance * np.linalg.norm(right[rank]), where

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-from sim_moe import MOE, ROUTINGS, check_moe, make_call
+from sim_moe import COMBINES, MOE, ROUTINGS, check_combine, check_moe, make_call
 
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
@@ -17,6 +17,13 @@ def test_every_routing_is_sound_and_right(case):
     for seed, scheduler in enumerate(("random", "late", "early")):
         order = list(np.random.default_rng(seed).permutation(names))
         check_moe(case, order, seed, scheduler=scheduler, staged=seed == 1)
+
+
+@pytest.mark.parametrize("case", COMBINES, ids=lambda case: case.name)
+def test_every_routing_is_combined_soundly_and_right(case):
+    for seed, scheduler in enumerate(("random", "late")):
+        order = list(np.random.default_rng(seed).permutation([*ROUTINGS]))
+        check_combine(case, order, seed, scheduler=scheduler)
 
 
 def test_many_calls_with_changing_routings_are_right():

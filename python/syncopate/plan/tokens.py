@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk
 from syncopate.plan.builder import Plan
+from syncopate.plan.templates import Combine, reduce_scatter_tiles
 
-__all__ = ["Dispatch", "RoutingShape", "dispatch_tokens"]
+__all__ = ["Dispatch", "RoutingShape", "combine_tokens", "dispatch_tokens"]
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,55 @@ def dispatch_tokens(
                     realization=realization,
                 )
     return Dispatch(tokens, sends, words, words[world - 1 :])
+
+
+def combine_tokens(
+    plan: Plan,
+    shape: RoutingShape,
+    width: int,
+    dtype: str,
+    *,
+    name: str = "combined",
+    splits: int = 1,
+    combine: Combine = Combine.TILES,
+    realization: str | None = None,
+    reducing: str | None = None,
+) -> Buffer:
+    """Brings together, at the rank of each token, what experts of all ranks have made of it.
+
+    Each rank's tiles first add up what its own experts have computed for a token, so a token comes back from a rank once.
+    The parts of all tokens have a place whether a rank has any or not, and sizes are known when the plan is made: with
+    eight experts for each token few parts are empty.
+
+    Args:
+        plan: The plan.
+        shape: Sizes of the routing.
+        width: Elements of what an expert makes of a token.
+        dtype: Element type, as MLIR spells it.
+        name: Name of the buffer.
+        splits: Pieces that the tokens of a rank are moved in.
+        combine: Who adds the parts of ranks. With `Combine.TILES`, rows of a tile have to divide those of a rank.
+        realization: As for `reduce_scatter_tiles`.
+        reducing: Likewise.
+
+    Returns:
+        The buffer of parts, [world_size · tokens, width], which tiles compute. A call gives back the sums of the rank's
+        own tokens.
+
+    Raises:
+        PlanError: The plan is for another number of ranks, or a rule of it is broken.
+    """
+    if plan.world_size != shape.world_size:
+        raise PlanError(
+            f"shape: expects the {plan.world_size} ranks of plan {plan.name}, but got {shape.world_size}"
+        )
+    combined = plan.buffer(name, (shape.rows, width), dtype)
+    reduce_scatter_tiles(
+        plan,
+        combined,
+        splits=splits,
+        combine=combine,
+        realization=realization,
+        reducing=reducing,
+    )
+    return combined

@@ -237,7 +237,8 @@ def _one_input(
     result: dict[str, list[Array]] = {}
     for name, (shapes, dtype) in wanted.items():
         kind = element(dtype)
-        if given is None:
+        provides = any(shape is not None for shape in shapes)
+        if given is None or (name not in given and not provides):
             arrays: Any = [_draw(generator, shape or (0,), kind) for shape in shapes]
         elif name not in given:
             raise SyncopateError(f"inputs: {name} is missing; a call takes {', '.join(wanted)}")
