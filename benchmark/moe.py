@@ -295,6 +295,7 @@ def callers(
             tokens_words=routed.words,
             rows=routed.rows,
             experts=routed.experts,
+            used=routed.used,
             b=data.weights,
             c=out,
         )
@@ -316,6 +317,7 @@ def host_us(session: Session, way: Way, data: Data, sizes: Sizes) -> float:
         "tokens_words": routed.words,
         "rows": routed.rows,
         "experts": routed.experts,
+        "used": routed.used,
         "b": data.weights,
     }
     return session.maximum([measure_host_us(way.program, 20, **tensors)])[0]
@@ -328,6 +330,8 @@ def local_kernels(data: Data, sizes: Sizes) -> Candidate:
     shape, config = sizes.shape(1), GemmConfig()
     m = shape.blocks * shape.block_m
     known = [route_tokens(choices, sizes.rank, shape) for choices in data.choices]
+    constexprs = config.constexprs()
+    del constexprs["GROUP_M"]
     everyone = torch.randn((shape.rows, sizes.k), device="cuda").bfloat16()
     out = torch.empty((m, sizes.n), dtype=torch.bfloat16, device="cuda")
     b = TensorDescriptor.from_tensor(data.weights, [config.block_n, config.block_k])
@@ -335,8 +339,8 @@ def local_kernels(data: Data, sizes: Sizes) -> Candidate:
 
     def call(i: int) -> torch.Tensor:
         grouped_gemm[(config.num_ctas,)](
-            everyone, known[i].rows, known[i].experts, b, c, m, sizes.n, sizes.k, sizes.k,
-            **config.constexprs(), **config.options(),
+            everyone, known[i].rows, known[i].experts, known[i].used, b, c, m, sizes.n, sizes.k, sizes.k,
+            **constexprs, **config.options(),
         )  # fmt: skip
         return out
 

@@ -106,7 +106,9 @@ private:
   }
 
   /// What tiles need is read where the kernel says. They then name the same
-  /// waits, since a tile leaves out those of the one before it on its CTA.
+  /// waits, since a tile leaves out those of the one before it on its CTA, and
+  /// stand in the order of what they need it by, of which the kernel may leave
+  /// out the end.
   LogicalResult checkNeeds(const ScheduleTables &mine) {
     int64_t buffer = kNoBuffer, index = 0;
     if (kernel.getNeeds()) {
@@ -119,16 +121,28 @@ private:
              << "expects what tiles need to be read from element " << index
              << " of buffer " << buffer << ", but got " << call.needsIndex
              << " of " << call.needsBuffer;
-    for (const TileRow &tile : mine.getTiles())
-      if (buffer != kNoBuffer &&
-          (tile.waits.begin != mine.getTiles().front().waits.begin ||
-           tile.waits.end != mine.getTiles().front().waits.end))
+    if (buffer == kNoBuffer)
+      return success();
+    int64_t before = 0;
+    for (const TileRow &tile : mine.getTiles()) {
+      if (tile.coordinates.front() < before)
+        return mine.getSchedule().emitOpError()
+               << "expects tiles in the order of their first coordinate, by "
+                  "which what they need is read, but tile ["
+               << ArrayRef(tile.coordinates)
+                      .take_front(kernel.getTiles().size())
+               << "] comes behind one of " << before;
+      before = tile.coordinates.front();
+      if (tile.waits.begin != mine.getTiles().front().waits.begin ||
+          tile.waits.end != mine.getTiles().front().waits.end)
         return mine.getSchedule().emitOpError()
                << "expects all tiles to name the same waits if what they need "
                   "is read at run time, but tile ["
-               << ArrayRef(tile.coordinates).take_front(kernel.getTiles().size())
+               << ArrayRef(tile.coordinates)
+                      .take_front(kernel.getTiles().size())
                << "] names [" << tile.waits.begin << ", " << tile.waits.end
                << ")";
+    }
     return success();
   }
 

@@ -87,6 +87,7 @@ def test_dispatch_is_right_for_every_routing(groups, world, realization, splits,
                 tokens_words=[r.words for r in routed],
                 rows=[r.rows for r in routed],
                 experts=[r.experts for r in routed],
+                used=[r.used for r in routed],
                 b=weights,
             )
             # Looked at only when all calls are under way, so that they follow one another.
@@ -125,6 +126,7 @@ def test_a_graph_routes_anew_at_every_replay(groups, world):
             tokens_words=[r.words for r in routed],
             rows=[r.rows for r in routed],
             experts=[r.experts for r in routed],
+            used=[r.used for r in routed],
             b=weights,
         )
         return routed, outputs

@@ -157,6 +157,7 @@ def make_call(case: MoeCase, choices: Any, generator: Generator) -> MoeCall:
         "tokens_words": [r.words.numpy() for r in routed],
         "rows": [r.rows.numpy() for r in routed],
         "experts": [r.experts.numpy() for r in routed],
+        "used": [r.used.numpy() for r in routed],
         "b": weights,
     }
     # Rows that no choice stands at are zeros in a block that is used, and nothing at all in others.

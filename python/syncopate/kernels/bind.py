@@ -84,12 +84,12 @@ def bind_grouped_gemm(
         dispatch: What `syncopate.plan.tokens.dispatch_tokens` has added to the plan.
         shape: Sizes of the routing; its blocks of rows are those of the GEMM.
         n: Columns that a rank computes of each row.
-        config: How the GEMM is cut into tiles.
+        config: How the GEMM is cut into tiles; `group_m` means nothing, since tiles are in the order of experts.
         out_dtype: Element type of the output; that of the tokens by default.
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes the three inputs of the dispatch by their
-        names; `rows` and `experts` of the routing; `b`, the weights of the rank's experts, [experts · n, width]; and,
+        names; `rows`, `experts` and `used` of the routing; `b`, the weights of the rank's experts, [experts · n, width]; and,
         optionally, `c`, which has a row for each of `rows`.
 
     Raises:
@@ -100,19 +100,22 @@ def bind_grouped_gemm(
             f"config: expects block_m {shape.block_m}, that of the routing, but got {config.block_m}"
         )
     tokens, m, k = dispatch.tokens, shape.blocks * shape.block_m, dispatch.tokens.shape[1]
+    constexprs = config.constexprs()
+    del constexprs["GROUP_M"]
     b = Tensor("b", (shape.experts_per_rank * n, k), tokens.dtype)
     c = Tensor("c", (m, n), out_dtype or tokens.dtype, output=True)
     bind = {
         "x_ptr": Pointer(tokens),
         "rows_ptr": Pointer(Tensor("rows", (m,), "i32")),
         "experts_ptr": Pointer(Tensor("experts", (shape.blocks,), "i32")),
+        "used_ptr": Pointer(Tensor("used", (1,), "i32")),
         "b_desc": Descriptor(b, (config.block_n, config.block_k)),
         "c_desc": Descriptor(c, (config.block_m, config.block_n)),
         "M": m,
         "N": n,
         "K": k,
         "stride_x": k,
-        **config.constexprs(),
+        **constexprs,
     }
     # Which rows a tile gathers is known at run time.
     gathered = Footprint("x_ptr", lambda *_: (0, 0), tokens.shape)

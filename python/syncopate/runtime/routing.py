@@ -27,6 +27,7 @@ class RoutedTokens:
         rows: i32 [shape.blocks · block_m]: rows of `Dispatch.tokens` that the rank's experts compute, block by block; -1
             where a block is not full.
         experts: i32 [shape.blocks]: expert of each block, counted from the rank's first one; -1 behind the last block.
+        used: i32 [1]: how many blocks there are.
         places: i32 [world_size, tokens, top_k]: where in `rows` each choice of each token stands; -1 for an expert of
             another rank.
     """
@@ -35,6 +36,7 @@ class RoutedTokens:
     words: torch.Tensor
     rows: torch.Tensor
     experts: torch.Tensor
+    used: torch.Tensor
     places: torch.Tensor
 
 
@@ -76,6 +78,7 @@ def route_tokens(choices: torch.Tensor, rank: int, shape: RoutingShape) -> Route
         words=torch.cat([counts, needs]).int(),
         rows=rows.int(),
         experts=experts.int(),
+        used=(experts >= 0).sum(dim=0, keepdim=True).int(),
         places=torch.where(places < shape.blocks * shape.block_m, places, -1).int(),
     )
 
