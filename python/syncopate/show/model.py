@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from syncopate.abi import STAGING, Realization
+from syncopate.abi import NO_BUFFER, STAGING, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec
@@ -46,6 +46,8 @@ class Transfer:
       raises: the same by name: what the flag is called, and whose it is.
       waits: names of the flags of `by` that it waits for.
       staging: whether it stages the rank's own input.
+      counted: what says how many rows it moves, as `n[3] - 256`; nothing if it
+        moves all of them.
     """
 
     by: int
@@ -59,6 +61,7 @@ class Transfer:
     raises: tuple[tuple[str, int], ...]
     waits: tuple[str, ...]
     staging: bool = False
+    counted: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Lane:
       closes_after: flags that it waits for before a call ends.
       closes: flags, as (name, rank), that it raises then.
       adding: how many of its tiles add to what transfers have brought.
+      needs: what says how many of the transfers that they name tiles wait for,
+        as `n[7 + c0]`; nothing if they wait for all.
     """
 
     rank: int
@@ -99,6 +104,7 @@ class Lane:
     closes_after: tuple[str, ...]
     closes: tuple[tuple[str, int], ...]
     adding: int
+    needs: str = ""
 
 
 @dataclass
@@ -290,9 +296,16 @@ def read_lanes(program: Any) -> list[Lane]:
                 _waited(program, rows["close_wait"]),
                 _raised(program, rows["close_signal"]),
                 sum(row["accumulates"] for row in table["tile_groups"]),
+                _needs(program.buffers, call),
             )
         )
     return lanes
+
+
+def _needs(buffers: Sequence[BufferSpec], call: Row) -> str:
+    if call["needs_buffer"] == NO_BUFFER:
+        return ""
+    return f"{buffers[call['needs_buffer']].name}[{call['needs_index']} + c0]"
 
 
 def _read_tiles(
@@ -336,7 +349,15 @@ def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
         raises=_raised(program, move.signals),
         waits=_waited(program, move.waits),
         staging=row["transfer"] == STAGING,
+        counted=_counted(program.buffers, row),
     )
+
+
+def _counted(buffers: Sequence[BufferSpec], row: Row) -> str:
+    if row["count_buffer"] == NO_BUFFER:
+        return ""
+    past = f" - {row['count_past']}" if row["count_past"] else ""
+    return f"{buffers[row['count_buffer']].name}[{row['count_index']}]{past}"
 
 
 def _waited(program: Any, rows: Iterable[Row]) -> tuple[str, ...]:
