@@ -2,10 +2,11 @@
 
     torchrun --nproc-per-node 2 benchmark/moe.py [--shapes 8192x7168x2048,…] [--top-k 8] [--experts 256] [--out DIR]
 
-M are the tokens of all ranks, N the columns that an expert computes, K the width of a token. The baselines know how many
-rows everybody has for everybody, and where each goes, before they start; `routed` rows of ours too, whereas `choices`
-rows begin with the experts that each rank's own tokens have chosen. Writes `<out>/moe_dispatch-w<world>-<gpu>.json` and
-`.md`; the default of `out` is docs/results. Exits with 1 if a result is wrong.
+M are the tokens of all ranks, N the columns that an expert computes, K the width of a token. The baselines know how
+many rows everybody has for everybody, and where each goes, before they start; `routed` rows of ours too, whereas
+`choices` rows begin with the experts that each rank's own tokens have chosen. Writes
+`<out>/moe_dispatch-w<world>-<gpu>.json` and `.md`; the default of `out` is docs/results. Exits with 1 if a result is
+wrong.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Data:
             )
 
     def check(self, call: Callable[[int], torch.Tensor], splits: int, sizes: Sizes) -> float:
-        """The largest relative error of one call after another, of rows of each expert as tokens come in their order."""
+        """The largest relative error of one call after another, of the rows of each expert in the order of tokens."""
         errors = []
         for i in range(2 * SETS):
             which = i % SETS
@@ -252,9 +253,7 @@ def _tokens_received(choices: torch.Tensor, sizes: Sizes) -> int:
     return int(hit.sum())
 
 
-def build(
-    session: Session, sizes: Sizes, realization: str, splits: int
-) -> LoadedProgram | None:
+def build(session: Session, sizes: Sizes, realization: str, splits: int) -> LoadedProgram | None:
     """Compiles and loads a variant; None on every rank if that fails on any."""
     plan = syncopate.Plan("moe", [sizes.world])
     shape = sizes.shape(splits)
@@ -303,9 +302,7 @@ def callers(
 
     return {
         "routed": lambda i: run(i, known[i]),
-        "choices": lambda i: run(
-            i, route_tokens(_gather(data.own_choices[i]), sizes.rank, shape)
-        ),
+        "choices": lambda i: run(i, route_tokens(_gather(data.own_choices[i]), sizes.rank, shape)),
     }
 
 

@@ -112,7 +112,9 @@ def test_a_graph_routes_anew_at_every_replay(groups, world):
     program = syncopate.compile(
         grouped_gemm, plan, **bind_grouped_gemm(dispatch, shape, n, config), timeout=10.0
     )
-    tokens = [torch.empty((count, width), dtype=torch.bfloat16, device="cuda") for _ in range(world)]
+    tokens = [
+        torch.empty((count, width), dtype=torch.bfloat16, device="cuda") for _ in range(world)
+    ]
     weights = [
         torch.randn((EXPERTS_PER_RANK * n, width), device="cuda").bfloat16() for _ in range(world)
     ]

@@ -15,6 +15,7 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 DEDICATED = int(Realization.LDST_DEDICATED)
+ALL_ROWS = (-1, 0, 0)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",
@@ -105,9 +106,8 @@ def all_gather(
             flags = [(r, s, 0) for r, s in raised]
             region = (rows, row_bytes, row_bytes, row_bytes)
             spans = (*span(waits, needs), *span(signals, flags))
-            commands.append(
-                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0, -1, 0, 0)
-            )
+            how = (realization, 0, 0, *ALL_ROWS)
+            commands.append((shard, src, 0, offset, dst, 0, offset, *region, *spans, *how))
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])
         for m in range(tile_rows):

@@ -128,7 +128,9 @@ MOE = [
     MoeCase(RoutingShape(2, 24, 2, 4, block_m=16)),
     MoeCase(RoutingShape(2, 21, 2, 4, block_m=16, splits=2), n=72, width=72),
     MoeCase(RoutingShape(3, 11, 2, 6, block_m=16, splits=3), n=40, width=40, ctas=3),
-    MoeCase(RoutingShape(2, 21, 2, 4, block_m=16, splits=2), realization=Realization.LDST_DEDICATED),
+    MoeCase(
+        RoutingShape(2, 21, 2, 4, block_m=16, splits=2), realization=Realization.LDST_DEDICATED
+    ),
     MoeCase(RoutingShape(2, 21, 2, 4, block_m=16, splits=2), realization=Realization.TMA_COLOCATED),
     MoeCase(RoutingShape(3, 9, 1, 3, block_m=16), realization=Realization.TMA_DEDICATED),
 ]
@@ -189,10 +191,10 @@ def check_moe(case: MoeCase, names: list[str], seed: int, **options: Any) -> Res
         AssertionError: Something was found, or a result is wrong.
     """
     generator = np.random.default_rng(seed)
-    calls = [
-        make_call(case, ROUTINGS[name](case.shape, generator), generator) for name in names
-    ]
-    result = simulate(case.build(), [call.inputs for call in calls], seed=seed, partial=["c"], **options)
+    calls = [make_call(case, ROUTINGS[name](case.shape, generator), generator) for name in names]
+    result = simulate(
+        case.build(), [call.inputs for call in calls], seed=seed, partial=["c"], **options
+    )
     assert result.verdict.ok, f"{case.name}, seed {seed}: {result.verdict}"
     assert len(result.outputs) == len(calls)
     for name, call, outputs in zip(names, calls, result.outputs, strict=True):
@@ -251,9 +253,7 @@ def _build_combine(case: CombineCase) -> Any:
         realization=case.realization.value,
     )
     config = GemmConfig(block_m=8, block_n=64, num_warps=4, num_ctas=2)
-    return syncopate.compile(
-        combine_rows, plan, **bind_combine_rows(combined, case.shape, config)
-    )
+    return syncopate.compile(combine_rows, plan, **bind_combine_rows(combined, case.shape, config))
 
 
 COMBINES = [

@@ -1,6 +1,5 @@
 """Programs that dispatch tokens to experts run on the simulator, with one routing after another: sound, and right."""
 
-
 import numpy as np
 import pytest
 

@@ -204,9 +204,7 @@ def run_commands_ldst(
             elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
                 copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK, COUNTED)
             else:
-                reduce_region(
-                    command, part, parts, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK, COUNTED
-                )
+                reduce_region(command, part, parts, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK, COUNTED)
             tl.debug_barrier()
             finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
             if finished + 1 == epoch * parts:

@@ -89,8 +89,8 @@ def bind_grouped_gemm(
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes the three inputs of the dispatch by their
-        names; `rows`, `experts` and `used` of the routing; `b`, the weights of the rank's experts, [experts · n, width]; and,
-        optionally, `c`, which has a row for each of `rows`.
+        names; `rows`, `experts` and `used` of the routing; `b`, the weights of the rank's experts,
+        [experts · n, width]; and, optionally, `c`, which has a row for each of `rows`.
 
     Raises:
         SyncopateError: `block_m` of the two are not the same.
@@ -122,9 +122,7 @@ def bind_grouped_gemm(
     return {**_arguments(bind, m, n, config), "footprints": [gathered], "needs": dispatch.needs}
 
 
-def bind_combine_rows(
-    combined: Buffer, shape: RoutingShape, config: GemmConfig
-) -> dict[str, Any]:
+def bind_combine_rows(combined: Buffer, shape: RoutingShape, config: GemmConfig) -> dict[str, Any]:
     """Binds `combine_rows` to a buffer in which ranks compute their parts of what becomes of all tokens.
 
     Args:

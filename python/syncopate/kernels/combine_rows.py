@@ -28,8 +28,8 @@ def combine_rows(
 ):
     """Computes C[i] = Σ weights[i, k] · Y[places[i, k]] over k, in float32, on NUM_SMS programs.
 
-    ``y_ptr`` leads to rows of N elements that are ``stride_y`` elements apart, ``places_ptr`` to i32 [M, TOP_K], of which
-    one below zero adds nothing, and ``weights_ptr`` to f32 [M, TOP_K]. ``c_desc`` describes C[M, N] in blocks of
+    ``y_ptr`` leads to rows of N elements that are ``stride_y`` elements apart, ``places_ptr`` to i32 [M, TOP_K], of
+    which one below zero adds nothing, and ``weights_ptr`` to f32 [M, TOP_K]. ``c_desc`` describes C[M, N] in blocks of
     [BLOCK_M, BLOCK_N], which need not divide M or N.
     """
     tiles_m = tl.cdiv(M, BLOCK_M)

@@ -2,7 +2,8 @@
 
 """A persistent GEMM of rows that are gathered, block by block with the weights of one expert.
 
-Which rows and which expert a block of rows has is read from tables in device memory, so one kernel serves every routing.
+Which rows and which expert a block of rows has is read from tables in device memory, so one kernel serves every
+routing.
 """
 
 import triton
@@ -32,10 +33,10 @@ def grouped_gemm(
 ):
     """Computes C[i] = X[rows[i]] · B[experts[i // BLOCK_M]]ᵀ, accumulating in float32, on NUM_SMS programs.
 
-    ``x_ptr`` leads to rows of K elements that are ``stride_x`` elements apart, ``rows_ptr`` to M i32, of which one below
-    zero stands for a row of zeros, ``experts_ptr`` to an i32 for each block, and ``used_ptr`` to an i32: how many blocks
-    are computed; the others stay as they are. ``b_desc`` describes B[experts · N, K] in blocks of [BLOCK_N, BLOCK_K], and
-    ``c_desc`` C[M, N] in blocks of [BLOCK_M, BLOCK_N]. BLOCK_M divides M; blocks need not divide N or K.
+    ``x_ptr`` leads to rows of K elements that are ``stride_x`` elements apart, ``rows_ptr`` to M i32, of which one
+    below zero stands for a row of zeros, ``experts_ptr`` to an i32 for each block, and ``used_ptr`` to an i32: how many
+    blocks are computed; the others stay as they are. ``b_desc`` describes B[experts · N, K] in blocks of [BLOCK_N,
+    BLOCK_K], and ``c_desc`` C[M, N] in blocks of [BLOCK_M, BLOCK_N]. BLOCK_M divides M; blocks need not divide N or K.
     """
     tiles_n = tl.cdiv(N, BLOCK_N)
     tiles = tl.minimum(tl.cdiv(M, BLOCK_M) * tiles_n, tl.load(used_ptr) * tiles_n)

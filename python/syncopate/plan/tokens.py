@@ -167,9 +167,9 @@ def combine_tokens(
 ) -> Buffer:
     """Brings together, at the rank of each token, what experts of all ranks have made of it.
 
-    Each rank's tiles first add up what its own experts have computed for a token, so a token comes back from a rank once.
-    The parts of all tokens have a place whether a rank has any or not, and sizes are known when the plan is made: with
-    eight experts for each token few parts are empty.
+    Each rank's tiles first add up what its own experts have computed for a token, so a token comes back from a rank
+    once. The parts of all tokens have a place whether a rank has any or not, and sizes are known when the plan is made:
+    with eight experts for each token few parts are empty.
 
     Args:
         plan: The plan.

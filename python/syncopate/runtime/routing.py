@@ -1,7 +1,8 @@
 """From the experts that tokens have chosen to what a program of `syncopate.plan.tokens` reads, on the device.
 
 Every rank works out the whole routing from the choices of all tokens, so ranks need to exchange nothing but these. All
-sizes are those of the `RoutingShape`, whatever the choices, so nothing waits for the host, and a CUDA graph captures it.
+sizes are those of the `RoutingShape`, whatever the choices. So nothing waits for the host, and a CUDA graph can hold
+it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class RoutedTokens:
         send_rows: i64 [(world_size - 1) · tokens]: which of the rank's tokens are the rows of `Dispatch.sends`. Rows
             behind those that are sent are other tokens.
         words: i32 [shape.words]: `Dispatch.words`.
-        rows: i32 [shape.blocks · block_m]: rows of `Dispatch.tokens` that the rank's experts compute, block by block; -1
-            where a block is not full.
+        rows: i32 [shape.blocks · block_m]: rows of `Dispatch.tokens` that the rank's experts compute, block by block;
+            -1 where a block is not full.
         experts: i32 [shape.blocks]: expert of each block, counted from the rank's first one; -1 behind the last block.
         used: i32 [1]: how many blocks there are.
         places: i32 [world_size, tokens, top_k]: where in `rows` each choice of each token stands; -1 for an expert of

@@ -46,8 +46,8 @@ def describe_schedule(program: Any) -> str:
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
     if lanes[0].needs:
         lines.append(
-            f"order: tiles come by their first coordinate, c0, and wait for the first {lanes[0].needs} of the transfers "
-            "that bring what they may read"
+            f"order: tiles come by their first coordinate, c0, and wait for the first {lanes[0].needs} of the "
+            "transfers that bring what they may read"
         )
     elif strategy is not None and _value(strategy.order) == "arrival":
         lines.append(

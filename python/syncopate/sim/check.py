@@ -98,8 +98,8 @@ def check_plan(
     schedule = schedule_plan(text, options, file=file)
     if is_counted(schedule.tables):
         raise SyncopateError(
-            f"plan {schedule.name}: passes all static checks, but how much it moves, or what its tiles need, is read at "
-            "run time, and only the plan's own kernel goes with that; compile it, and call `simulate` with inputs"
+            f"plan {schedule.name}: passes all static checks, but how much it moves, or what its tiles need, is read "
+            "at run time, and only the plan's own kernel goes with that; compile it, and call `simulate` with inputs"
         )
     elements = schedule.world_size * sum(math.prod(spec.shape) for spec in schedule.buffers)
     if elements > MOST_BUFFER_ELEMENTS:
