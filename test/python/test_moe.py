@@ -1,6 +1,9 @@
 """Plans whose sizes are read at run time: builders, interpreter, linking, words; routings; programs for targets."""
 
 import dataclasses
+import re
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,3 +159,13 @@ def test_words_outside_their_buffer_are_refused(table, column, value):
     broken = dataclasses.replace(program, tables=(tables, *program.tables[1:]))
     with pytest.raises(InternalError, match=f"table {table}, row 0: expects .* to be a word of a"):
         link(broken)
+
+
+def test_example_checks_itself_without_a_gpu(monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.setattr("sys.argv", ["moe.py"])
+    example = Path(__file__).parents[2] / "examples" / "moe.py"
+    runpy.run_path(str(example), run_name="example")["main"]()
+    said = capsys.readouterr().out
+    assert said.count("simulated: sound\n") == 2
+    assert len(re.findall(r"relative error against torch: [1-9]\.\de-03\n", said)) == 2
