@@ -1,4 +1,4 @@
-"""Tokens are dispatched to experts and multiplied there, on several ranks of one GPU: many calls, each routed anew."""
+"""Tokens go to experts, are multiplied there, and come back, on several ranks of one GPU: many calls, each routed anew."""
 
 import pytest
 
@@ -7,8 +7,15 @@ pytest.importorskip("triton")
 import torch
 
 import syncopate
-from syncopate.kernels import GemmConfig, bind_grouped_gemm, grouped_gemm
-from syncopate.plan.tokens import RoutingShape, dispatch_tokens
+from syncopate.kernels import (
+    GemmConfig,
+    bind_combine_rows,
+    bind_grouped_gemm,
+    combine_rows,
+    grouped_gemm,
+)
+from syncopate.plan.templates import Combine
+from syncopate.plan.tokens import RoutingShape, combine_tokens, dispatch_tokens
 from syncopate.runtime import load
 from syncopate.runtime.routing import route_tokens
 
@@ -98,6 +105,63 @@ def test_dispatch_is_right_for_every_routing(groups, world, realization, splits,
                 right, used = expect(everyone, weights[rank], choices, routed[rank], shape, n)
                 # A row of weights is as long as a token, so no right value is larger than this.
                 error = (out[used].float() - right[used]).norm() / max(right[used].norm().item(), 1)
+                assert error.item() < 1e-2, f"call {call}, rank {rank}"
+        loaded.synchronize()
+
+
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize(
+    ("combine", "realization", "count", "n"),
+    [
+        (Combine.TILES, "ldst_colocated", 192, 256),
+        (Combine.TILES, "copy_engine", 192, 328),
+        (Combine.ROLE, "ldst_dedicated", 333, 200),
+    ],
+)
+def test_combine_is_right_for_every_routing(groups, world, combine, realization, count, n):
+    shape = RoutingShape(world, count, TOP_K, world * EXPERTS_PER_RANK, 64)
+    plan = syncopate.Plan("combine", [world])
+    dedicated = realization.endswith("dedicated")
+    combined = combine_tokens(
+        plan,
+        shape,
+        n,
+        "bf16",
+        splits=2,
+        combine=combine,
+        realization=realization,
+        reducing="ldst_dedicated" if dedicated else "ldst_colocated",
+    )
+    config = GemmConfig(block_m=32, block_n=128, num_warps=4, num_ctas=96 // world)
+    program = syncopate.compile(
+        combine_rows,
+        plan,
+        **bind_combine_rows(combined, shape, config),
+        strategy=syncopate.Strategy(comm_ctas=16 // world),
+        timeout=10.0,
+    )
+    generator = torch.Generator("cuda").manual_seed(world)
+    with load(program, groups(world)) as loaded:
+        for call, choices in enumerate(routings(shape)):
+            routed = [route_tokens(choices, rank, shape) for rank in range(world)]
+            weights = torch.rand(choices.shape, generator=generator, device="cuda")
+            made = []
+            for one in routed:
+                size = (shape.blocks * shape.block_m, n)
+                y = torch.randn(size, generator=generator, device="cuda").bfloat16()
+                # What no choice stands at was never computed, and must not be read.
+                y[one.rows < 0] = float("nan")
+                made.append(y)
+            outputs = loaded(y=made, places=[r.places for r in routed], weights=[weights] * world)
+            total = torch.zeros((shape.rows, n), device="cuda")
+            for one, y in zip(routed, made, strict=True):
+                places = one.places.view(shape.rows, shape.top_k)
+                token, number = (places >= 0).nonzero(as_tuple=True)
+                weight = weights.view(shape.rows, shape.top_k)[token, number, None]
+                total.index_add_(0, token, weight * y[places[token, number].long()].float())
+            for rank, out in enumerate(outputs):
+                right = total[rank * count : (rank + 1) * count]
+                error = (out.float() - right).norm() / max(right.norm().item(), 1)
                 assert error.item() < 1e-2, f"call {call}, rank {rank}"
         loaded.synchronize()
 

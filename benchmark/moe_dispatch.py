@@ -1,6 +1,6 @@
 """Dispatch of tokens to experts + grouped GEMM against what people use today.
 
-    torchrun --nproc-per-node 2 benchmark/moe.py [--shapes 8192x7168x2048,…] [--top-k 8] [--experts 256] [--out DIR]
+    torchrun --nproc-per-node 2 benchmark/moe_dispatch.py [--shapes 8192x7168x2048,…] [--top-k 8] [--experts 256]
 
 M are the tokens of all ranks, N the columns that an expert computes, K the width of a token. The baselines know how
 many rows everybody has for everybody, and where each goes, before they start; `routed` rows of ours too, whereas
@@ -25,40 +25,28 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import torch
 import torch.distributed as dist
 from benchmark.common import report
+from benchmark.common.experts import (
+    SETS,
+    TOLERANCE,
+    Sizes,
+    Sorted,
+    gather,
+    parse,
+    torch_grouped,
+    triton_grouped,
+)
 from benchmark.common.link import measure_link
 from benchmark.common.session import Candidate, Session
 
 import syncopate
 from syncopate.kernels import GemmConfig, bind_grouped_gemm, grouped_gemm
-from syncopate.plan.tokens import RoutingShape, dispatch_tokens
+from syncopate.plan.tokens import dispatch_tokens
 from syncopate.runtime import ProcessGroup, load
 from syncopate.runtime.loaded import LoadedProgram, measure_host_us
 from syncopate.runtime.routing import RoutedTokens, route_tokens
 
-SETS = 3
-TOLERANCE = 1e-2
 SUITE = "moe_dispatch"
 REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "tma_colocated", "tma_dedicated")
-SHAPES = {"m8192": (8192, 7168, 2048)}
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """What is measured: sizes of the routing but the splits, and of the GEMM."""
-
-    world: int
-    rank: int
-    m: int
-    n: int
-    k: int
-    top_k: int
-    experts: int
-
-    def shape(self, splits: int) -> RoutingShape:
-        """Sizes of the routing with so many pieces."""
-        return RoutingShape(
-            self.world, self.m // self.world, self.top_k, self.experts, splits=splits
-        )
 
 
 class Data:
@@ -79,8 +67,8 @@ class Data:
             for _ in range(SETS)
         ]
         self.own_choices = [score.topk(sizes.top_k).indices for score in scores]
-        self.choices = [_gather(own) for own in self.own_choices]
-        everyone = [_gather(tokens).flatten(0, 1) for tokens in self.tokens]
+        self.choices = [gather(own) for own in self.own_choices]
+        everyone = [gather(tokens).flatten(0, 1) for tokens in self.tokens]
         self.sorted = [Sorted(choices, sizes) for choices in self.choices]
         self.references = []
         for tokens, order in zip(everyone, self.sorted, strict=True):
@@ -104,49 +92,9 @@ class Data:
         return float(torch.stack(errors).max())
 
 
-class Sorted:
-    """A routing as the baselines use it: rows by rank and expert, all known to the host.
-
-    Attributes:
-        order: Choices of this rank's experts, by expert, as numbers among all choices.
-        tokens: The token of each of them, as a number among all tokens.
-        per_expert: How many each expert has.
-        send: Own tokens, once for each choice, by expert.
-        send_splits: Rows for each rank.
-        receive_splits: Rows from each rank.
-        regroup: Where rows by expert are among those that come, which are by source and expert.
-        offsets: Where each expert ends, i32.
-    """
-
-    def __init__(self, choices: torch.Tensor, sizes: Sizes) -> None:
-        local, count = sizes.experts // sizes.world, sizes.m // sizes.world
-        flat = choices.flatten()
-        order = flat.argsort(dim=0, stable=True)
-        owner = flat[order] // local
-        self.order = order[owner == sizes.rank]
-        self.tokens = self.order // sizes.top_k
-        mine = flat[self.order] % local
-        self.per_expert = torch.bincount(mine, minlength=local).tolist()
-        self.offsets = torch.tensor(self.per_expert, device="cuda").cumsum(0).int()
-        own = choices[sizes.rank].flatten()
-        own_order = own.argsort(dim=0, stable=True)
-        self.send = own_order // sizes.top_k
-        self.send_splits = torch.bincount(own // local, minlength=sizes.world).tolist()
-        source = self.tokens // count
-        self.receive_splits = torch.bincount(source, minlength=sizes.world).tolist()
-        self.regroup = source.argsort(dim=0, stable=True).argsort(dim=0)
-
-
-def _gather(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensors of all ranks, along a new first dimension."""
-    out = tensor.new_empty((dist.get_world_size(), *tensor.shape))
-    dist.all_gather_into_tensor(out, tensor)
-    return out
-
-
 def main() -> int:
     """Measures and writes; returns the exit status."""
-    options = parse()
+    options = parse(__doc__.splitlines()[0], "1,4")
     session = Session()
     link = measure_link(session)
     meta: dict[str, Any] = {
@@ -168,25 +116,6 @@ def main() -> int:
         torch.cuda.empty_cache()
     session.close()
     return 0 if good else 1
-
-
-def parse() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shapes", default="", help="MxNxK or names, comma-separated")
-    parser.add_argument("--top-k", type=int, default=8)
-    parser.add_argument("--experts", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--splits", default="1,4", help="comma-separated")
-    parser.add_argument("--only", default="", help="only realizations that contain this")
-    parser.add_argument("--commit", default="", help="what to write down as the commit")
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    options = parser.parse_args()
-    options.splits = [int(text) for text in options.splits.split(",")]
-    names = [text for text in options.shapes.split(",") if text]
-    shapes = {name: SHAPES.get(name) or tuple(map(int, name.split("x"))) for name in names}
-    options.shapes = shapes or SHAPES
-    return options
 
 
 @dataclass
@@ -224,7 +153,7 @@ def measure_shape(
                 session.say(f"WRONG {name}: relative error {error:.2e}")
             timed = {what: Candidate(f"{name}, {what}", call) for what, call in calls.items()}
             ways.append(Way(realization, splits, program, error, timed))
-    kernels = local_kernels(data, sizes)
+    kernels = local_kernel(data, sizes)
     every = [candidate for way in ways for candidate in way.timed.values()]
     session.compare([*gemms, kernels, alone, sequence, *every, again], options.rounds, SETS)
     baseline = {sequence.name: min(sequence.us, again.us)}
@@ -302,7 +231,7 @@ def callers(
 
     return {
         "routed": lambda i: run(i, known[i]),
-        "choices": lambda i: run(i, route_tokens(_gather(data.own_choices[i]), sizes.rank, shape)),
+        "choices": lambda i: run(i, route_tokens(gather(data.own_choices[i]), sizes.rank, shape)),
     }
 
 
@@ -320,44 +249,21 @@ def host_us(session: Session, way: Way, data: Data, sizes: Sizes) -> float:
     return session.maximum([measure_host_us(way.program, 20, **tensors)])[0]
 
 
-def local_kernels(data: Data, sizes: Sizes) -> Candidate:
+def local_kernel(data: Data, sizes: Sizes) -> Candidate:
     """Our kernel under plain Triton, on tokens that are all there."""
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
-    shape, config = sizes.shape(1), GemmConfig()
-    m = shape.blocks * shape.block_m
+    shape = sizes.shape(1)
     known = [route_tokens(choices, sizes.rank, shape) for choices in data.choices]
-    constexprs = config.constexprs()
-    del constexprs["GROUP_M"]
     everyone = torch.randn((shape.rows, sizes.k), device="cuda").bfloat16()
-    out = torch.empty((m, sizes.n), dtype=torch.bfloat16, device="cuda")
-    b = TensorDescriptor.from_tensor(data.weights, [config.block_n, config.block_k])
-    c = TensorDescriptor.from_tensor(out, [config.block_m, config.block_n])
-
-    def call(i: int) -> torch.Tensor:
-        grouped_gemm[(config.num_ctas,)](
-            everyone, known[i].rows, known[i].experts, known[i].used, b, c, m, sizes.n, sizes.k, sizes.k,
-            **constexprs, **config.options(),
-        )  # fmt: skip
-        return out
-
-    return Candidate("grouped_gemm", call)
+    product = triton_grouped(data.weights, sizes.n, shape.blocks * shape.block_m)
+    return Candidate("grouped_gemm", lambda i: product(everyone, known[i].rows, known[i]))
 
 
 def baselines(data: Data, sizes: Sizes) -> tuple[list[Candidate], Candidate, Candidate]:
     """The grouped GEMM alone; NCCL's all-to-all alone; sort, all-to-all, sort, grouped GEMM one after another."""
     local = sizes.experts // sizes.world
-    weights = data.weights.view(local, sizes.n, sizes.k)
+    name, product = torch_grouped(data.weights.view(local, sizes.n, sizes.k))
     width = max(sum(order.receive_splits) for order in data.sorted)
     arrived = torch.empty((width, sizes.k), dtype=torch.bfloat16, device="cuda")
-    grouped = getattr(torch, "_grouped_mm", None)
-
-    def gemm(rows: torch.Tensor, order: Sorted) -> torch.Tensor:
-        if grouped is not None:
-            product: torch.Tensor = grouped(rows, weights.transpose(1, 2), offs=order.offsets)
-            return product
-        parts = rows.split(order.per_expert)
-        return torch.cat([a @ b.T for a, b in zip(parts, weights, strict=True)])
 
     def exchange(i: int, rows: torch.Tensor) -> torch.Tensor:
         order = data.sorted[i]
@@ -370,13 +276,12 @@ def baselines(data: Data, sizes: Sizes) -> tuple[list[Candidate], Candidate, Can
     def sequence(i: int) -> torch.Tensor:
         order = data.sorted[i]
         rows = exchange(i, data.tokens[i][order.send])
-        return gemm(rows[order.regroup], order)
+        return product(rows[order.regroup], order)
 
     def alone(i: int) -> torch.Tensor:
         order = data.sorted[i]
-        return gemm(arrived[: sum(order.receive_splits)], order)
+        return product(arrived[: sum(order.receive_splits)], order)
 
-    name = "torch_grouped_mm" if grouped is not None else "torch_mm"
     return (
         [Candidate(name, alone)],
         Candidate("nccl", lambda i: exchange(i, ready[i])),
