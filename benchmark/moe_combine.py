@@ -157,8 +157,10 @@ def measure_shape(
     ways, good = [], True
     for realization in REALIZATIONS:
         for splits in options.splits:
+            if options.only not in realization:
+                continue
             program = build(session, sizes, realization, splits)
-            if program is None or options.only not in realization:
+            if program is None:
                 continue
 
             def call(i: int, program: LoadedProgram = program) -> torch.Tensor:

@@ -12,6 +12,7 @@ wrong.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -47,6 +48,7 @@ from syncopate.runtime.routing import RoutedTokens, route_tokens
 
 SUITE = "moe_dispatch"
 REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "tma_colocated", "tma_dedicated")
+DIRECTIONS = ("push", "pull")
 
 
 class Data:
@@ -123,6 +125,7 @@ class Way:
     """A program that was checked, and how it is called: with tables that are there, or from choices on."""
 
     realization: str
+    direction: str
     splits: int
     program: LoadedProgram
     error: float
@@ -138,21 +141,24 @@ def measure_shape(
     gemms, alone, sequence = baselines(data, sizes)
     again = Candidate(f"{sequence.name} again", sequence.call)
     ways, good = [], True
-    for realization in REALIZATIONS:
-        for splits in options.splits:
-            program = build(session, sizes, realization, splits)
-            if program is None or options.only not in realization:
-                continue
-            calls = callers(program, data, sizes, splits)
-            error = max(data.check(call, splits, sizes) for call in calls.values())
-            program.synchronize()
-            error = session.maximum([error if error == error else float("inf")])[0]
-            name = f"{realization}/{splits}"
-            if error >= TOLERANCE:
-                good = False
-                session.say(f"WRONG {name}: relative error {error:.2e}")
-            timed = {what: Candidate(f"{name}, {what}", call) for what, call in calls.items()}
-            ways.append(Way(realization, splits, program, error, timed))
+    for realization, direction, splits in itertools.product(
+        REALIZATIONS, DIRECTIONS, options.splits
+    ):
+        if options.only not in realization:
+            continue
+        program = build(session, sizes, realization, direction, splits)
+        if program is None:
+            continue
+        calls = callers(program, data, sizes, splits)
+        error = max(data.check(call, splits, sizes) for call in calls.values())
+        program.synchronize()
+        error = session.maximum([error if error == error else float("inf")])[0]
+        name = f"{realization}/{direction}/{splits}"
+        if error >= TOLERANCE:
+            good = False
+            session.say(f"WRONG {name}: relative error {error:.2e}")
+        timed = {what: Candidate(f"{name}, {what}", call) for what, call in calls.items()}
+        ways.append(Way(realization, direction, splits, program, error, timed))
     kernels = local_kernel(data, sizes)
     every = [candidate for way in ways for candidate in way.timed.values()]
     session.compare([*gemms, kernels, alone, sequence, *every, again], options.rounds, SETS)
@@ -162,7 +168,7 @@ def measure_shape(
     rows = [
         report.Row(
             suite=SUITE, workload=workload, world_size=sizes.world, dtype="bf16", M=sizes.m, N=sizes.n, K=sizes.k,
-            realization=way.realization, direction="push", splits=way.splits, pause=500, input=what, us=timed.us,
+            realization=way.realization, direction=way.direction, splits=way.splits, pause=500, input=what, us=timed.us,
             gemm_us=min(kernels.us, *(gemm.us for gemm in gemms)), local_gemm_us=kernels.us, comm_us=alone.us,
             link_us=link_us, baselines=dict(baseline), rel_err=way.error, calls_checked=2 * SETS,
             spread=abs(sequence.us / again.us - 1), host_us=host_us(session, way, data, sizes),
@@ -182,11 +188,13 @@ def _tokens_received(choices: torch.Tensor, sizes: Sizes) -> int:
     return int(hit.sum())
 
 
-def build(session: Session, sizes: Sizes, realization: str, splits: int) -> LoadedProgram | None:
+def build(
+    session: Session, sizes: Sizes, realization: str, direction: str, splits: int
+) -> LoadedProgram | None:
     """Compiles and loads a variant; None on every rank if that fails on any."""
     plan = syncopate.Plan("moe", [sizes.world])
     shape = sizes.shape(splits)
-    dispatch = dispatch_tokens(plan, shape, sizes.k, "bf16")
+    dispatch = dispatch_tokens(plan, shape, sizes.k, "bf16", direction=direction)
     strategy = syncopate.Strategy(realization=realization)
     dedicated = realization.endswith("dedicated")
     config = GemmConfig(num_ctas=132 - strategy.comm_ctas if dedicated else 132)
@@ -201,7 +209,7 @@ def build(session: Session, sizes: Sizes, realization: str, splits: int) -> Load
         )
         loaded = load(program, ProcessGroup())
     except syncopate.SyncopateError as error:
-        print(f"{realization}/{splits} on rank {session.rank}: {error}", flush=True)
+        print(f"{realization}/{direction}/{splits} on rank {session.rank}: {error}", flush=True)
     return loaded if session.agree(loaded is not None) else None
 
 

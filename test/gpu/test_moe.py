@@ -1,4 +1,4 @@
-"""Tokens go to experts, are multiplied there, and come back, on several ranks of one GPU: many calls, each routed anew."""
+"""Tokens go to experts, are multiplied there, and come back, on ranks of one GPU: calls in a row, each routed anew."""
 
 import pytest
 
@@ -22,11 +22,12 @@ from syncopate.runtime.routing import route_tokens
 pytestmark = pytest.mark.gpu(1)
 
 CASES = [
-    ("ldst_colocated", 1, 200, 512, 256),
-    ("ldst_colocated", 4, 333, 328, 200),
-    ("ldst_dedicated", 3, 333, 512, 256),
-    ("tma_colocated", 2, 333, 512, 256),
-    ("tma_dedicated", 3, 200, 328, 200),
+    ("ldst_colocated", "push", 1, 200, 512, 256),
+    ("ldst_colocated", "push", 4, 333, 328, 200),
+    ("ldst_colocated", "pull", 2, 333, 512, 256),
+    ("ldst_dedicated", "push", 3, 333, 512, 256),
+    ("tma_colocated", "push", 2, 333, 512, 256),
+    ("tma_dedicated", "pull", 3, 200, 328, 200),
 ]
 TOP_K, EXPERTS_PER_RANK = 4, 8
 CALLS = 30
@@ -64,11 +65,13 @@ def expect(tokens, weights, choices, routed, shape, n):
 
 
 @pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize(("realization", "splits", "count", "width", "n"), CASES)
-def test_dispatch_is_right_for_every_routing(groups, world, realization, splits, count, width, n):
+@pytest.mark.parametrize(("realization", "direction", "splits", "count", "width", "n"), CASES)
+def test_dispatch_is_right_for_every_routing(
+    groups, world, realization, direction, splits, count, width, n
+):
     shape = RoutingShape(world, count, TOP_K, world * EXPERTS_PER_RANK, 64, splits)
     plan = syncopate.Plan("dispatch", [world])
-    dispatch = dispatch_tokens(plan, shape, width, "bf16")
+    dispatch = dispatch_tokens(plan, shape, width, "bf16", direction=direction)
     config = GemmConfig(block_m=64, block_n=128, num_ctas=96 // world)
     program = syncopate.compile(
         grouped_gemm,

@@ -95,7 +95,7 @@ def test_dispatch_compiles(target, realization):
     assert {row["count_index"] for row in program.rank_tables(1)["commands"].rows()} == {0}
     words = program.explain()
     assert "the first tokens_words[0] rows, to rank 1" in words
-    assert "wait for the first tokens_words[1 + c0] of the transfers" in words
+    assert "wait for the first tokens_words[2 + c0] of the transfers" in words
 
 
 def test_copy_engine_is_refused():
@@ -133,7 +133,7 @@ def test_counts_are_linked_to_the_rank_s_own_words():
         upload, addresses = link(program, rank)
         words = addresses.buffers[rank][2]
         context = upload[: 8 * len(ContextWord)].view(np.int64)
-        assert context[ContextWord.NEEDS] == words + 4
+        assert context[ContextWord.NEEDS] == words + 8
         at = layout_tables(program.rank_tables(rank)).commands
         command = upload[at : at + 8 * len(CommandField)].view(np.int64)
         assert command[CommandField.COUNT] == words

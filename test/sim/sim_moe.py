@@ -39,6 +39,7 @@ class MoeCase:
         n: Columns of each expert's output.
         width: Elements of a token.
         realization: Of the transfers.
+        direction: Who carries them out.
         ctas: CTAs that compute.
         tolerance: Largest relative error that rounding to the output's type explains.
     """
@@ -47,6 +48,7 @@ class MoeCase:
     n: int = 64
     width: int = 64
     realization: Realization = LDST
+    direction: str = "push"
     ctas: int = 2
     dtype: str = "bf16"
     tolerance: float = 1e-2
@@ -56,7 +58,7 @@ class MoeCase:
         """What tells it from the others."""
         shape = self.shape
         sizes = f"{shape.tokens}x{shape.top_k}of{shape.experts}-{shape.splits}"
-        return f"w{shape.world_size}-{sizes}-n{self.n}-k{self.width}-{self.realization.value}"
+        return f"w{shape.world_size}-{sizes}-n{self.n}-k{self.width}-{self.direction}-{self.realization.value}"
 
     def build(self) -> Any:
         """The program."""
@@ -66,7 +68,7 @@ class MoeCase:
 @functools.cache
 def _build(case: MoeCase) -> Any:
     plan = syncopate.Plan("moe", [case.shape.world_size])
-    dispatch = dispatch_tokens(plan, case.shape, case.width, case.dtype)
+    dispatch = dispatch_tokens(plan, case.shape, case.width, case.dtype, direction=case.direction)
     config = GemmConfig(
         block_m=case.shape.block_m, block_n=64, block_k=32, num_warps=4, num_ctas=case.ctas
     )
@@ -133,6 +135,7 @@ MOE = [
     ),
     MoeCase(RoutingShape(2, 21, 2, 4, block_m=16, splits=2), realization=Realization.TMA_COLOCATED),
     MoeCase(RoutingShape(3, 9, 1, 3, block_m=16), realization=Realization.TMA_DEDICATED),
+    MoeCase(RoutingShape(3, 11, 2, 6, block_m=16, splits=2), n=40, width=40, direction="pull"),
 ]
 
 

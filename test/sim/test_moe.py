@@ -49,7 +49,7 @@ def test_tiles_that_say_to_need_less_are_found():
     case = MOE[1]
 
     def need_nothing(words):
-        words[case.shape.world_size - 1 :] = 0
+        words[2 * (case.shape.world_size - 1) :] = 0
         return words
 
     assert _find(case, need_nothing) & {Kind.RACE, Kind.UNWRITTEN}
@@ -59,7 +59,7 @@ def test_rows_that_are_not_sent_are_found():
     case = MOE[1]
 
     def send_less(words):
-        words[: case.shape.world_size - 1] -= 1
+        words[: 2 * (case.shape.world_size - 1)] -= 1
         return words
 
     assert _find(case, send_less) & {Kind.RACE, Kind.UNWRITTEN}
@@ -69,8 +69,8 @@ def test_words_out_of_range_move_no_more_than_the_capacity():
     case = MOE[1]
 
     def send_all(words):
-        words[: case.shape.world_size - 1] = 2**31 - 1
-        words[case.shape.world_size - 1 :] = 2**31 - 1
+        words[: 2 * (case.shape.world_size - 1)] = 2**31 - 1
+        words[2 * (case.shape.world_size - 1) :] = 2**31 - 1
         return words
 
     assert not _find(case, send_all, 2)

@@ -75,8 +75,8 @@ class RoutingShape:
 
     @property
     def words(self) -> int:
-        """Numbers that a rank reads at run time: rows for each other rank, and what blocks of rows need."""
-        return self.world_size - 1 + self.blocks
+        """Numbers that a rank reads at run time: rows for and from each other rank, and what blocks of rows need."""
+        return 2 * (self.world_size - 1) + self.blocks
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ def dispatch_tokens(
     dtype: str,
     *,
     name: str = "tokens",
+    direction: str = "push",
     realization: str | None = None,
 ) -> Dispatch:
     """Brings tokens to the ranks that have their experts; a token goes to a rank once, for all its experts there.
@@ -114,6 +115,7 @@ def dispatch_tokens(
         width: Elements of a token.
         dtype: Element type, as MLIR spells it.
         name: Name of the buffer of tokens, and the beginning of those of the others.
+        direction: push or pull: who carries out the transfers.
         realization: Of the transfers; the strategy's if it is left out.
 
     Returns:
@@ -127,6 +129,8 @@ def dispatch_tokens(
         raise PlanError(
             f"shape: expects the {plan.world_size} ranks of plan {plan.name}, but got {world}"
         )
+    if direction not in ("push", "pull"):
+        raise PlanError(f"direction: expects push or pull, but got {direction!r}")
     if world < 2:
         raise PlanError(f"shape: expects at least two ranks, but got {world}")
     tokens = plan.buffer(name, (shape.rows, width), dtype, shard_axis=0)
@@ -141,16 +145,18 @@ def dispatch_tokens(
         for distance in range(1, world):
             for rank in range(world):
                 first, slot = (distance - 1) * count, rank * count
-                plan.put(
+                # Who carries it out reads its own number of the same rows.
+                add, word = (plan.put, 0) if direction == "push" else (plan.get, world - 1)
+                add(
                     sends[first + past : first + end],
                     tokens[slot + past : slot + end],
                     src_rank=rank,
                     dst_rank=(rank + distance) % world,
-                    rows=words[distance - 1],
+                    rows=words[word + distance - 1],
                     past=past,
                     realization=realization,
                 )
-    return Dispatch(tokens, sends, words, words[world - 1 :])
+    return Dispatch(tokens, sends, words, words[2 * (world - 1) :])
 
 
 def combine_tokens(

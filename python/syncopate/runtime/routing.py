@@ -68,7 +68,7 @@ def route_tokens(choices: torch.Tensor, rank: int, shape: RoutingShape) -> Route
     others = (rank + 1 + torch.arange(world - 1, device=choices.device)) % world
     sent, counts = _order_tokens(choices[rank].expand(world - 1, -1, -1), others, shape)
     owners = torch.full((world,), rank, device=choices.device)
-    arriving, _ = _order_tokens(choices, owners, shape)
+    arriving, received = _order_tokens(choices, owners, shape)
     positions = torch.empty_like(arriving).scatter_(1, arriving, _range_like(arriving))
     # Own tokens are where they were.
     positions[rank] = _range_like(positions)[rank]
@@ -76,7 +76,7 @@ def route_tokens(choices: torch.Tensor, rank: int, shape: RoutingShape) -> Route
     rows, needs = _fill_blocks(places, positions, rank, shape)
     return RoutedTokens(
         send_rows=sent.reshape(-1),
-        words=torch.cat([counts, needs]).int(),
+        words=torch.cat([counts, received[(2 * rank - others) % world], needs]).int(),
         rows=rows.int(),
         experts=experts.int(),
         used=(experts >= 0).sum(dim=0, keepdim=True).int(),
