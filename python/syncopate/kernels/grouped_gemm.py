@@ -40,7 +40,7 @@ def grouped_gemm(
     """
     tiles_n = tl.cdiv(N, BLOCK_N)
     tiles = tl.minimum(tl.cdiv(M, BLOCK_M) * tiles_n, tl.load(used_ptr) * tiles_n)
-    for t in tl.range(tl.program_id(0), tiles, NUM_SMS):
+    for t in tl.range(tl.program_id(0), tiles, NUM_SMS, flatten=True):
         # Blocks that are used come first, and their tiles do as well.
         m, n, _ = sy.tile(t, t // tiles_n, t % tiles_n)
         expert = tl.load(experts_ptr + m)
