@@ -16,6 +16,7 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 DEDICATED = int(Realization.LDST_DEDICATED)
 ALL_ROWS = (-1, 0, 0)
+ALL_NEEDED = (-1, 0)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",
@@ -124,8 +125,7 @@ def all_gather(
             *span(waits, [(done + p, 0) for p in peers] if algorithm == "pull" else []),
             *span(waits, [(engine_done, 1)] if engine else []),
             *span(signals, closing if algorithm != "pull" else closing[: world - 1]),
-            -1,
-            0,
+            *ALL_NEEDED,
         )
         program.per_rank.append(
             {"tiles": tile_rows_table, "waits": waits, "commands": commands,
