@@ -538,7 +538,7 @@ private:
                 engine ? StoreOne : StoreEpoch);
     calls = {openBegin,      closeBegin, guardBegin, closeWaitBegin,
              closeWaitBegin, numWaits(), closeBegin, numSignals(),
-             kNoBuffer, 0};
+             kNoBuffer,      0};
     if (kernel.getNeeds()) {
       calls.end()[-2] = graph.getBufferIndex(kernel.getNeeds());
       calls.end()[-1] = static_cast<int64_t>(*kernel.getNeedsAt());
