@@ -31,8 +31,8 @@ LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, Direction, int64_t splits,
                                    Realization, TileOrder, int64_t group,
                                    int64_t pause, int64_t commCtas) {
-  if (splits <= 0 || splits > kMaxSplits) // strategy_c1
-    return emitError() << "expects splits to be in [1, " << kMaxSplits
+  if (splits < 0 || splits > kMaxSplits) // strategy_c1
+    return emitError() << "expects splits to be in [0, " << kMaxSplits
                        << "], but got " << splits;
   if (group <= 0)
     return emitError() << "expects group to be positive, but got " << group;

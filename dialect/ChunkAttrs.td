@@ -95,13 +95,16 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     nanoseconds, and the number of CTAs that dedicated realizations have, if
     there are any.
 
+    With `splits = 0`, that number is chosen for each transfer by its size:
+    pieces of 8 MiB or more, and at most four of them.
+
     A field that is left out has its default: `algorithm = direct`,
-    `direction = push`, `splits = 1`, `realization = ldst_colocated`,
+    `direction = push`, `splits = 0`, `realization = ldst_colocated`,
     `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`. A plan
     without a strategy has all of them.
 
     Constraints:
-    * (strategy_c1) `splits` is in [1, 4096], and `group` is positive.
+    * (strategy_c1) `splits` is in [0, 4096], and `group` is positive.
     * (strategy_c2) `pause` is in [0, 1000000].
     * (strategy_c3) `comm_ctas` is in [1, 65536].
 
@@ -110,7 +113,7 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
   let parameters = (ins
       Chunk_EnumField<Chunk_Algorithm, "Direct">:$algorithm,
       Chunk_EnumField<Chunk_Direction, "Push">:$direction,
-      Chunk_Field<"int64_t", "1">:$splits,
+      Chunk_Field<"int64_t", "0">:$splits,
       Chunk_EnumField<Chunk_Realization, "LdstColocated">:$realization,
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
       Chunk_Field<"int64_t", "8">:$group,

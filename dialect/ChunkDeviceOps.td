@@ -79,12 +79,17 @@ def Chunk_FinishTileOp : Chunk_Op<"finish_tile"> {
     Counts tile `tile`, row-major in the grid, as done in its group, once its
     stores are complete; whoever makes the group full raises its signals with
     release semantics at system scope. Executed by all threads of the computing
-    warps.
+    warps. With `bulk`, some of the stores are bulk asynchronous (TMA) ones,
+    which the threads that issued them wait for first.
 
-    Example: `chunk.finish_tile %context[%tile] : !tt.ptr<i64>`.
+    Example: `chunk.finish_tile %context[%tile] bulk : !tt.ptr<i64>`.
   }];
-  let arguments = (ins AnyType:$context, I32:$tile);
-  let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
+  // Printing a unit attribute takes `getContext` to be that of the operation.
+  let arguments = (ins AnyType:$kernel_context, I32:$tile, UnitAttr:$bulk);
+  let assemblyFormat = [{
+    $kernel_context `[` $tile `]` (`bulk` $bulk^)? attr-dict
+    `:` type($kernel_context)
+  }];
 }
 
 def Chunk_RunCommandsOp : Chunk_Op<"run_commands"> {

@@ -29,10 +29,17 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
       itself.
     * (transfer_c6) the region is at most 2^16 slices, each of which is rows
       with one stride on both sides: what one command can move.
-    * (transfer_c7) what its number of rows is read from is a buffer of i32 of
+    * (transfer_c7) there are 1 to 4096 `parts`; several of them are combined,
+      so there is a reduction, and come with a `step`, which has as many entries
+      as the buffer has dimensions, none negative, and which keeps each part
+      apart from the next one.
+    * (transfer_c8) `behind` is in [0, `parts`], and 0 without a reduction.
+    * (transfer_c9) an `unordered` reduction is a sum of one part, of elements
+      of f32, f16, bf16 or i32.
+    * (transfer_c10) what its number of rows is read from is a buffer of i32 of
       one dimension, an element of it, and a number of rows to leave out that
       is not negative and below 2^31.
-    * (transfer_c8) if its number of rows is read, these are at most 2^31 - 1,
+    * (transfer_c11) if its number of rows is read, these are at most 2^31 - 1,
       and each is contiguous on both sides.
   }];
   let methods = [
@@ -46,12 +53,30 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
       "::llvm::ArrayRef<int64_t>", "getDstOffsets">,
     InterfaceMethod<"Sizes of the chunk.",
       "::llvm::ArrayRef<int64_t>", "getSizes">,
+    InterfaceMethod<"How many chunks of the source are combined.", "int64_t",
+                    "getParts">,
+    InterfaceMethod<"Distance of their offsets from one to the next, if there "
+                    "are several.",
+      "::std::optional<::llvm::ArrayRef<int64_t>>", "getStep">,
+    InterfaceMethod<"Offsets of one of the chunks that are combined.",
+      "::llvm::SmallVector<int64_t, 4>", "getPartOffsets",
+      (ins "int64_t":$part), [{
+        ::llvm::SmallVector<int64_t, 4> offsets($_op.getSrcOffsets());
+        if (part > 0)
+          for (auto [offset, distance] : ::llvm::zip(offsets, *$_op.getStep()))
+            offset += part * distance;
+        return offsets;
+      }]>,
     InterfaceMethod<"Rank that holds the source.", "int64_t", "getSrcRank">,
     InterfaceMethod<"Rank that holds the destination.", "int64_t",
                     "getDstRank">,
     InterfaceMethod<"How it is combined with what is at the destination, if it "
                     "does not overwrite that.",
       "::std::optional<::syncopate::chunk::Reduction>", "getReduction">,
+    InterfaceMethod<"Whether others may combine theirs with the same elements "
+                    "at the same time.", "bool", "getUnordered">,
+    InterfaceMethod<"How many of the parts stand before what is there.",
+      "int64_t", "getBehind">,
     InterfaceMethod<"The buffer that its number of rows is read from, or null.",
       "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getCounts">,
     InterfaceMethod<"The element that is read, and the rows that come before "
@@ -65,6 +90,11 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
       "::std::optional<::syncopate::chunk::Realization>", "getRealization">,
     InterfaceMethod<"Assigns a realization.", "void", "setRealization",
       (ins "::std::optional<::syncopate::chunk::Realization>":$realization)>,
+    InterfaceMethod<"The tile of the executor that hands the transfer over to "
+                    "the role beside it, if one does.",
+      "::std::optional<uint64_t>", "getTile">,
+    InterfaceMethod<"Lets a tile do so.", "void", "setTile",
+      (ins "::std::optional<uint64_t>":$tile)>,
     InterfaceMethod<"Flag that says the transfer is complete, if allocated.",
       "::std::optional<uint64_t>", "getSignal">,
     InterfaceMethod<"Allocates the flag.", "void", "setSignal",

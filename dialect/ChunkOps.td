@@ -208,18 +208,48 @@ class Chunk_TransferOp<string opMnemonic>
                        I64Attr:$src_rank,
                        I64Attr:$dst_rank,
                        OptionalAttr<Chunk_ReductionAttr>:$reduction,
+                       UnitAttr:$unordered,
+                       DefaultValuedOptionalAttr<I64Attr, "1">:$parts,
+                       OptionalAttr<DenseI64ArrayAttr>:$step,
+                       DefaultValuedOptionalAttr<I64Attr, "0">:$behind,
                        Optional<Chunk_BufferType>:$counts,
                        OptionalAttr<DenseI64ArrayAttr>:$count_at,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
+                       OptionalAttr<I64Attr>:$tile,
                        OptionalAttr<I64Attr>:$signal);
   let results = (outs Chunk_TokenType:$token);
+  let builders = [
+    /// A transfer of one part, in order.
+    OpBuilder<(ins "::mlir::Value":$src,
+                   "::llvm::ArrayRef<int64_t>":$srcOffsets,
+                   "::mlir::Value":$dst,
+                   "::llvm::ArrayRef<int64_t>":$dstOffsets,
+                   "::llvm::ArrayRef<int64_t>":$sizes, "int64_t":$srcRank,
+                   "int64_t":$dstRank, "ReductionAttr":$reduction,
+                   "::mlir::ValueRange":$dependencies,
+                   CArg<"RealizationAttr", "{}">:$realization), [{
+      build($_builder, $_state, TokenType::get($_builder.getContext()), src,
+            $_builder.getDenseI64ArrayAttr(srcOffsets), dst,
+            $_builder.getDenseI64ArrayAttr(dstOffsets),
+            $_builder.getDenseI64ArrayAttr(sizes),
+            $_builder.getI64IntegerAttr(srcRank),
+            $_builder.getI64IntegerAttr(dstRank), reduction,
+            /*unordered=*/nullptr, /*parts=*/nullptr, /*step=*/nullptr,
+            /*behind=*/nullptr, /*counts=*/::mlir::Value(),
+            /*count_at=*/nullptr, dependencies, realization, /*tile=*/nullptr,
+            /*signal=*/nullptr);
+    }]>
+  ];
   let assemblyFormat = [{
-    $src `` $src_offsets `to` $dst `` $dst_offsets `sizes` $sizes
+    $src `` $src_offsets (`parts` $parts^ `step` $step)?
+    `to` $dst `` $dst_offsets `sizes` $sizes
     `from` $src_rank `to` $dst_rank (`reduce` `` $reduction^)?
+    (`unordered` $unordered^)? (`behind` $behind^)?
     (`rows` $counts^ `` $count_at `:` type($counts))?
     (`after` `(` $dependencies^ `)`)?
     (`realize` `` $realization^)?
+    (`tile` $tile^)?
     (`signal` $signal^)?
     attr-dict `:` type($src) `to` type($dst)
   }];
@@ -231,10 +261,22 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     Rank `from` copies the region of `src` to the region of `dst` on rank
     `to`. It is executed by rank `from`, after all tokens in `after`; its
     token says that the bytes are visible at the destination. Transfers of one
-    rank start in the order in which they stand in the plan.
+    rank start in the order in which they stand in the plan, but for those with
+    a `tile`: such a one starts when that tile, of its rank, row-major in the
+    grid, is done, and is carried out beside the warps that have computed it.
 
     With `reduce`, the bytes at the destination become the sum, maximum or
-    minimum of what is there and what arrives, element by element.
+    minimum of what is there and what arrives, element by element. Floating
+    point numbers of less than 32 bits are combined in float32, and rounded
+    once, when the result is stored.
+
+    `parts` chunks of the source may be combined at once, the first one at its
+    offsets and each next one a `step` further. They are combined in this order,
+    what is at the destination first, or `behind` so many of them.
+
+    An `unordered` sum is added by atomic operations, each of which rounds: no
+    other one on the same elements has to come before or after it, and which of
+    them comes first may differ from call to call.
 
     With `rows %n[i, past]`, how many rows are moved is read when the transfer
     starts, from element i of the executor's own instance of `n`: the first
@@ -253,6 +295,12 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     %u = chunk.put %a[128, 0] to %a[128, 0] sizes [128, 64] from 0 to 1
       rows %n[1, 0] : !chunk.buffer<2xi32>
       : !chunk.buffer<256x64xbf16> to !chunk.buffer<256x64xbf16>
+    %s = chunk.put %a[0, 0] parts 3 step [32, 0] to %b[0, 0] sizes [32, 64]
+      from 1 to 1 reduce sum behind 1
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<32x64xbf16>
+    %u = chunk.put %a[0, 0] to %b[0, 0] sizes [32, 64] from 0 to 1
+      reduce sum unordered
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<32x64xbf16>
     ```
   }];
   let extraClassDefinition = [{
@@ -563,9 +611,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
-    `localized`, set by `chunk-localize-inputs`, says that tiles read the rank's
-    own input where the caller keeps it, so it need not be copied into the
-    buffer for them.
+    `localized`, set by `chunk-localize-inputs`, names a buffer. Tiles, and
+    transfers that the rank carries out, read the rank's own input to it where
+    the caller keeps it, so it need not be copied into the buffer for them.
 
     `integers` holds the values of integer arguments, by name: those that every
     launch passes. What the kernel computes of them is known to passes.
@@ -609,7 +657,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        Optional<Chunk_BufferType>:$needs,
                        OptionalAttr<I64Attr>:$needs_at,
                        Variadic<Chunk_TokenType>:$dependencies,
-                       UnitAttr:$localized,
+                       OptionalAttr<StrAttr>:$localized,
                        OptionalAttr<DictionaryAttr>:$integers);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -671,10 +719,13 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       -1, those that stage the rank's input for others.
     * `signals`: the flags to raise, `rank, signal, kind` (0: store the
       epoch, 1: store one, 2: add one).
-    * `calls`: one row, the waits and signals at the start and end of a call.
+    * `calls`: one row, the waits and signals at the start and end of a call,
+      and how many commands of the role that has a ring of tiles come before
+      the first tile.
     * `groups`, `tile_groups`, by `chunk-build-tables`: groups of tiles that
       the same transfers wait for, `count, signal_begin, signal_end`, and of
-      each tile, row-major in the grid, its `group`, or -1.
+      each tile, row-major in the grid, its `group`, or -1, and the range of the
+      commands that it hands over to the role beside it.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).

@@ -160,7 +160,7 @@ static LogicalResult verifyCount(TransferOpInterface transfer) {
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
   if (!counts && !at)
     return success();
-  if (!counts || !at || at->size() != 2) // transfer_c7
+  if (!counts || !at || at->size() != 2) // transfer_c10
     return transfer.emitOpError(
         "expects a number of rows to be read as %buffer[index, past]");
   if (failed(verifyWord(transfer, "the number of rows", counts.getType(),
@@ -170,7 +170,7 @@ static LogicalResult verifyCount(TransferOpInterface transfer) {
     return transfer.emitOpError()
            << "expects the rows before the chunk to be in [0, 2^31), but got "
            << at->back();
-  ArrayRef<int64_t> sizes = transfer.getSizes(); // transfer_c8
+  ArrayRef<int64_t> sizes = transfer.getSizes(); // transfer_c11
   size_t rowDims = getNumRowDims(transfer.getSrc().getType(),
                                  transfer.getDst().getType(), sizes);
   if (sizes.front() > limit || sizes.size() < 2 || rowDims + 1 < sizes.size())
@@ -181,13 +181,70 @@ static LogicalResult verifyCount(TransferOpInterface transfer) {
   return success();
 }
 
+/// Checks transfer_c7 but for where the parts lie.
+static LogicalResult verifyParts(TransferOpInterface transfer) {
+  constexpr int64_t maxParts = 4096;
+  int64_t parts = transfer.getParts();
+  std::optional<ArrayRef<int64_t>> step = transfer.getStep();
+  ArrayRef<int64_t> sizes = transfer.getSizes();
+  if (parts < 1 || parts > maxParts)
+    return transfer.emitOpError() << "expects parts to be in [1, " << maxParts
+                                  << "], but got " << parts;
+  if (parts == 1 && step)
+    return transfer.emitOpError("expects a step only with several parts");
+  if (parts == 1)
+    return success();
+  if (!transfer.getReduction())
+    return transfer.emitOpError("expects a reduction to combine its parts");
+  if (!step || step->size() != sizes.size())
+    return transfer.emitOpError()
+           << "expects a step of " << sizes.size() << " entries, but got "
+           << (step ? step->size() : 0);
+  bool disjoint = false;
+  for (auto [dim, distance] : llvm::enumerate(*step)) {
+    if (distance < 0 || distance >= BufferType::kMaxBytes)
+      return transfer.emitOpError()
+             << "expects step of dimension " << dim
+             << " to be in [0, 2^48), but got " << distance;
+    disjoint |= distance >= sizes[dim];
+  }
+  if (!disjoint)
+    return transfer.emitOpError()
+           << "expects a step that keeps parts of sizes [" << sizes
+           << "] apart, but got [" << *step << "]";
+  return success();
+}
+
+/// Checks transfer_c8 and transfer_c9.
+static LogicalResult verifyReduction(TransferOpInterface transfer) {
+  int64_t limit = transfer.getReduction() ? transfer.getParts() : 0;
+  if (transfer.getBehind() < 0 || transfer.getBehind() > limit)
+    return transfer.emitOpError() << "expects behind to be in [0, " << limit
+                                  << "], but got " << transfer.getBehind();
+  if (!transfer.getUnordered())
+    return success();
+  if (transfer.getReduction() != Reduction::Sum || transfer.getParts() != 1)
+    return transfer.emitOpError("expects an unordered reduction to be the sum "
+                                "of one part");
+  Type type = transfer.getDst().getType().getElementType();
+  if (!type.isF32() && !type.isF16() && !type.isBF16() && !type.isInteger(32))
+    return transfer.emitOpError()
+           << "expects elements of f32, f16, bf16 or i32 to be added "
+              "unordered, but got "
+           << type;
+  return success();
+}
+
 LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
   auto transfer = cast<TransferOpInterface>(op);
-  if (failed(verifyRoute(op, transfer.getSrc(), transfer.getDst(),
-                         transfer.getSrcOffsets(), transfer.getDstOffsets(),
-                         transfer.getSizes(), transfer.getSrcRank(),
-                         transfer.getDstRank())))
+  if (failed(verifyParts(transfer)) || failed(verifyReduction(transfer)))
     return failure();
+  for (int64_t part = 0; part < transfer.getParts(); ++part)
+    if (failed(verifyRoute(op, transfer.getSrc(), transfer.getDst(),
+                           transfer.getPartOffsets(part),
+                           transfer.getDstOffsets(), transfer.getSizes(),
+                           transfer.getSrcRank(), transfer.getDstRank())))
+      return failure();
   return verifyCount(transfer);
 }
 

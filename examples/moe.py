@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
     count, width, hidden = arguments.shape
     shape = RoutingShape(world, count, arguments.top_k, arguments.experts, splits=4)
-    config, rows = GemmConfig(), GemmConfig(block_m=32, block_n=128, num_warps=4)
+    config = GemmConfig(num_ctas=132)
+    rows = GemmConfig(block_m=32, block_n=128, num_warps=4)
     there, back = compile_programs(shape, width, hidden, config, rows)
 
     torch.manual_seed(0)  # the same experts on every rank, of which each has its own
@@ -93,8 +94,9 @@ def run(arguments: argparse.Namespace) -> None:
     m = made.shape[0]
     results = torch.empty(m, width, **scale)
     weights = second[mine].reshape(-1, hidden)
-    constexprs = config.constexprs()
-    del constexprs["GROUP_M"]
+    constexprs = {
+        name: config.constexprs()[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "NUM_SMS")
+    }
     grouped_gemm[(config.num_ctas,)](
         made,
         torch.arange(m, dtype=torch.int32, device="cuda"),

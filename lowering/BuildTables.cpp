@@ -91,23 +91,20 @@ RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
 /// since a rank raises what its peers wait for.
 class Protocol {
 public:
-  Protocol(PlanGraph &graph, const TileGroups &groups)
+  /// `handed` are the transfers that tiles hand over, in the order in which
+  /// they do so, and the CTAs of those tiles.
+  Protocol(PlanGraph &graph, const TileGroups &groups,
+           ArrayRef<std::pair<unsigned, int64_t>> handed)
       : graph(graph), groups(groups) {
-    for (unsigned id = 0; id < graph.size(); ++id) {
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (!graph.getTransfer(id).getTile())
+        collect(id, graph.getQueue(id));
+    // Each CTA carries out alone what its tiles hand over.
+    for (auto [id, cta] : handed) {
       Queue queue = graph.getQueue(id);
-      for (int64_t rank : findGuards(id))
-        if (guards[queue].insert(rank).second)
-          firstGuard[id].push_back(rank);
-      int64_t holder = graph.getSrcPlace(id).first;
-      if (holder != queue.first && readsInput(id) &&
-          needsReady[queue].insert(holder).second)
-        firstReady[id].push_back(holder);
-      int64_t owner = graph.getDstPlace(id).first;
-      if (owner != queue.first && writesOutput(id) &&
-          needsOpen[queue].insert(owner).second &&
-          !needsReady[queue].count(owner))
-        firstReady[id].push_back(owner);
+      collect(id, Queue(queue.first, queue.second, cta));
     }
+    findCounted();
   }
 
   /// Ranks whose call before must have ended before `id` starts, as far as no
@@ -130,6 +127,15 @@ public:
   }
   /// Ranks whose input must be in place before `id` starts, likewise.
   ArrayRef<int64_t> getReady(unsigned id) { return firstReady[id]; }
+  /// Whether nobody at the destination waits for a transfer alone that a tile
+  /// hands over.
+  bool isUnheard(unsigned id) const { return unheard.test(id); }
+  /// The flag by which another rank, the destination, then counts it.
+  unsigned getCounter(unsigned id) const { return counterOf.at(id); }
+  /// The flags by which a rank counts what others bring it, and how far.
+  const std::map<unsigned, int64_t> &getCounters(int64_t rank) {
+    return counters[rank];
+  }
   /// Calls `visit` for every queue that waits for the end of rank's call.
   void forEachGuardedBy(int64_t rank, function_ref<void(Queue)> visit) {
     for (auto &[queue, ranks] : guards)
@@ -151,6 +157,58 @@ public:
   }
 
 private:
+  /// Notes what `id` waits for and no earlier transfer of `queue` has.
+  void collect(unsigned id, Queue queue) {
+    for (int64_t rank : findGuards(id))
+      if (guards[queue].insert(rank).second)
+        firstGuard[id].push_back(rank);
+    int64_t holder = graph.getSrcPlace(id).first;
+    if (holder != queue.first && graph.readsInput(id) &&
+        needsReady[queue].insert(holder).second)
+      firstReady[id].push_back(holder);
+    int64_t owner = graph.getDstPlace(id).first;
+    if (owner != queue.first && writesOutput(id) &&
+        needsOpen[queue].insert(owner).second &&
+        !needsReady[queue].count(owner))
+      firstReady[id].push_back(owner);
+  }
+
+  /// What tiles of one rank hand over is carried out in no order, so that no
+  /// flag stands for several transfers, and the end of a call at the
+  /// destination would wait for many. Of those that nothing else there waits
+  /// for, the last one's flag counts all.
+  void findCounted() {
+    PlanOp plan = graph.getPlan();
+    auto kernels = plan.getBody().getOps<KernelOp>();
+    llvm::BitVector awaited(graph.size());
+    if (!kernels.empty())
+      for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
+        KernelDependence dependence(graph, *kernels.begin(), rank);
+        for (ArrayRef<unsigned> set : dependence.getSets())
+          for (unsigned id : set)
+            awaited.set(id);
+      }
+    std::map<std::pair<int64_t, int64_t>, SmallVector<unsigned>> counted;
+    unheard.resize(graph.size());
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      int64_t from = graph.getQueue(id).first;
+      int64_t to = graph.getDstPlace(id).first;
+      if (!graph.getTransfer(id).getTile() || awaited.test(id) ||
+          llvm::any_of(graph.getSuccessors(id), [&](unsigned next) {
+            return graph.getQueue(next).first == to;
+          }))
+        continue;
+      unheard.set(id);
+      if (from != to)
+        counted[{from, to}].push_back(id);
+    }
+    for (auto &[ends, ids] : counted) {
+      counters[ends.second][ids.back()] = ids.size();
+      for (unsigned id : ids)
+        counterOf[id] = ids.back();
+    }
+  }
+
   /// The destination's kernel and all that read the destination from outside
   /// may still be at the call before, and so may a stream that has not yet
   /// taken down the twin that this transfer raised for it. What the executor
@@ -167,11 +225,6 @@ private:
     return ranks;
   }
 
-  bool readsInput(unsigned id) {
-    return graph.getInputIndex(graph.getSrcPlace(id))
-        .overlaps(graph.getSrcBox(id));
-  }
-
   /// The caller may still be using what the call before gave back, unless the
   /// transfer waits for tiles of this call there anyway.
   bool writesOutput(unsigned id) {
@@ -186,6 +239,9 @@ private:
   const TileGroups &groups;
   std::map<Queue, std::set<int64_t>> guards, needsReady, needsOpen;
   std::map<unsigned, SmallVector<int64_t>> firstGuard, firstReady;
+  llvm::BitVector unheard;
+  std::map<unsigned, unsigned> counterOf;
+  std::map<int64_t, std::map<unsigned, int64_t>> counters;
 };
 
 /// The waits that tiles name, as `chunk-place-waits` left them: what stands
@@ -209,18 +265,20 @@ std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
 class TableWriter {
 public:
   TableWriter(PlanGraph &graph, const TileGroups &tileGroups,
-              Protocol &protocol, KernelOp kernel, ScheduleOp schedule,
-              int64_t pause)
+              Protocol &protocol, ArrayRef<std::pair<unsigned, int64_t>> handed,
+              KernelOp kernel, ScheduleOp schedule, int64_t pause)
       : graph(graph), tileGroups(tileGroups), protocol(protocol),
-        kernel(kernel), schedule(schedule), pause(pause),
+        handed(handed), kernel(kernel), schedule(schedule), pause(pause),
         layout(*SignalLayout::fromTable(graph.getPlan())),
         rank(schedule.getRank()), waits(*getTileWaits(schedule)) {}
 
   void write() {
     writeStaging();
     for (unsigned id = 0; id < graph.size(); ++id)
-      if (graph.getTransfer(id).getExecutor() == rank)
+      if (graph.getTransfer(id).getExecutor() == rank &&
+          !graph.getTransfer(id).getTile())
         writeCommand(id);
+    writeHandedOver();
     writeGroups();
     writeCalls();
     MLIRContext *context = schedule.getContext();
@@ -235,6 +293,9 @@ public:
   }
 
 private:
+  int64_t numCommands() const {
+    return commands.size() / std::size(kCommandColumns);
+  }
   int64_t numWaits() const { return waits.size() / 2; }
   int64_t numSignals() const { return signals.size() / 3; }
   void addWait(int64_t signal, int64_t count) {
@@ -264,6 +325,50 @@ private:
                    transfer.getSizes(), realization, rows);
   }
 
+  /// The commands that tiles hand over, tile by tile in their order.
+  void writeHandedOver() {
+    for (auto [id, cta] : handed) {
+      if (graph.getTransfer(id).getExecutor() != rank)
+        continue;
+      int64_t begin = numCommands();
+      writeCommand(id);
+      auto it = commandsOfTile
+                    .try_emplace(*graph.getTransfer(id).getTile(),
+                                 RowRange{begin, begin})
+                    .first;
+      it->second.end = numCommands();
+    }
+  }
+
+  /// How many commands of its queue a role carries out before the first tile
+  /// hands one over: those that come after no tile.
+  int64_t countBeforeTiles() {
+    if (commandsOfTile.empty())
+      return 0;
+    constexpr size_t columns = std::size(kCommandColumns);
+    auto row = [&](int64_t number) {
+      return reinterpret_cast<const CommandRow *>(&commands[columns * number]);
+    };
+    int64_t role = row(commandsOfTile.begin()->second.begin)->realization;
+    llvm::BitVector needsTile(graph.size());
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (graph.getTransfer(id).getTile() ||
+          !tileGroups.getGroups(id).empty() ||
+          llvm::any_of(graph.getPredecessors(id),
+                       [&](unsigned before) { return needsTile.test(before); }))
+        needsTile.set(id);
+    int64_t count = 0;
+    for (int64_t number = 0; number < numCommands(); ++number) {
+      const CommandRow *command = row(number);
+      if (command->realization != role)
+        continue;
+      if (command->transfer != kStaging && needsTile.test(command->transfer))
+        break;
+      ++count;
+    }
+    return count;
+  }
+
   /// Appends one command for each slice of a region that is rows with a stride.
   void appendCommands(int64_t id, Place src, ArrayRef<int64_t> srcOffsets,
                       Place dst, ArrayRef<int64_t> dstOffsets,
@@ -273,12 +378,11 @@ private:
     // remote loads do not, and beside a dedicated CTA nothing computes.
     bool rests =
         src.first == rank && dst.first != rank && isColocated(realization);
-    int64_t reduction = kNoReduction;
+    Combination combination;
     std::array<int64_t, 3> count{kNoBuffer, 0, 0};
     if (id != kStaging) {
       TransferOpInterface transfer = graph.getTransfer(id);
-      if (auto kind = transfer.getReduction())
-        reduction = 1 + static_cast<int64_t>(*kind);
+      combination = getCombination(transfer);
       if (auto at = transfer.getCountAt())
         count = {graph.getBufferIndex(transfer.getCounts()), at->front(),
                  at->back()};
@@ -290,29 +394,32 @@ private:
       auto [from, to] = plan.starts[i];
       // Only the first slice waits, and only the last one signals.
       bool isFirst = i == 0, isLast = i + 1 == plan.starts.size();
-      llvm::append_range(
-          commands,
-          std::array<int64_t, 21>{id,
-                                  src.first,
-                                  graph.getBufferIndex(src.second),
-                                  from.offset,
-                                  dst.first,
-                                  graph.getBufferIndex(dst.second),
-                                  to.offset,
-                                  plan.count,
-                                  plan.rowBytes,
-                                  from.stride,
-                                  to.stride,
-                                  rows.waitBegin,
-                                  isFirst ? rows.waitEnd : rows.waitBegin,
-                                  rows.signalBegin,
-                                  isLast ? rows.signalEnd : rows.signalBegin,
-                                  static_cast<int64_t>(realization),
-                                  reduction,
-                                  rests ? pause : 0,
-                                  count[0],
-                                  count[1],
-                                  count[2]});
+      llvm::append_range(commands,
+                         std::array<int64_t, std::size(kCommandColumns)>{
+                             id,
+                             src.first,
+                             graph.getBufferIndex(src.second),
+                             from.offset,
+                             dst.first,
+                             graph.getBufferIndex(dst.second),
+                             to.offset,
+                             plan.count,
+                             plan.rowBytes,
+                             from.stride,
+                             to.stride,
+                             rows.waitBegin,
+                             isFirst ? rows.waitEnd : rows.waitBegin,
+                             rows.signalBegin,
+                             isLast ? rows.signalEnd : rows.signalBegin,
+                             static_cast<int64_t>(realization),
+                             combination.reduction,
+                             rests ? pause : 0,
+                             combination.parts,
+                             combination.partStride,
+                             combination.behind,
+                             count[0],
+                             count[1],
+                             count[2]});
     }
   }
 
@@ -403,12 +510,16 @@ private:
     std::vector<RowRange> storeWaits = addStoreWaits(dependence);
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       int64_t group = tileGroups.getGroup(rank, tile);
+      auto found = commandsOfTile.find(tile);
+      RowRange handedOver =
+          found == commandsOfTile.end() ? RowRange{0, 0} : found->second;
       llvm::append_range(
           groupOfTile,
-          std::array<int64_t, 4>{
+          std::array<int64_t, 6>{
               group < 0 ? kNoGroup : group - first,
               !dependence.getSets()[dependence.getSummedSet(tile)].empty(),
-              storeWaits[tile].begin, storeWaits[tile].end});
+              storeWaits[tile].begin, storeWaits[tile].end, handedOver.begin,
+              handedOver.end});
     }
   }
 
@@ -446,12 +557,16 @@ private:
     return ranges;
   }
 
-  /// Whoever waits for the transfer: the tiles of the destination, the
-  /// executors of what comes after it, and the ends of calls that a stream
+  /// Whoever waits for the transfer: the tiles and the end of the destination,
+  /// the executors of what comes after it, and the ends of calls that a stream
   /// takes down twins of.
   void addCommandSignals(unsigned id) {
-    std::set<std::pair<int64_t, bool>> listeners{
-        {graph.getDstPlace(id).first, false}};
+    int64_t dst = graph.getDstPlace(id).first;
+    std::set<std::pair<int64_t, bool>> listeners;
+    if (!protocol.isUnheard(id))
+      listeners.insert({dst, false});
+    else if (dst != rank)
+      addSignal(dst, layout.data(protocol.getCounter(id)), AddOne);
     for (int64_t peer : protocol.getUnawareGuards(id))
       listeners.insert({peer, false});
     for (unsigned next : graph.getSuccessors(id))
@@ -473,11 +588,14 @@ private:
     std::map<Queue, unsigned> last;
     for (unsigned id = 0; id < graph.size(); ++id)
       if (graph.getQueue(id).first != rank &&
+          !graph.getTransfer(id).getTile() &&
           (graph.getDstPlace(id).first == rank ||
            llvm::is_contained(protocol.getUnawareGuards(id), rank)))
         last[graph.getQueue(id)] = id;
     for (auto [queue, id] : last)
       addWait(layout.data(id), 1);
+    for (auto [id, count] : protocol.getCounters(rank))
+      addWait(layout.data(id), count);
   }
 
   void writeCalls() {
@@ -536,9 +654,9 @@ private:
     for (auto [to, engine] : listeners)
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
-    calls = {openBegin,      closeBegin, guardBegin, closeWaitBegin,
-             closeWaitBegin, numWaits(), closeBegin, numSignals(),
-             kNoBuffer,      0};
+    calls = {openBegin,          closeBegin, guardBegin, closeWaitBegin,
+             closeWaitBegin,     numWaits(), closeBegin, numSignals(),
+             countBeforeTiles(), kNoBuffer,  0};
     if (kernel.getNeeds()) {
       calls.end()[-2] = graph.getBufferIndex(kernel.getNeeds());
       calls.end()[-1] = static_cast<int64_t>(*kernel.getNeedsAt());
@@ -548,6 +666,7 @@ private:
   PlanGraph &graph;
   const TileGroups &tileGroups;
   Protocol &protocol;
+  ArrayRef<std::pair<unsigned, int64_t>> handed;
   KernelOp kernel;
   ScheduleOp schedule;
   int64_t pause;
@@ -558,7 +677,32 @@ private:
   std::set<unsigned> twinsSeen;
   /// Groups of tiles that a command of this rank waits for, by realization.
   std::set<std::pair<Realization, unsigned>> groupsSeen;
+  /// By tile, the commands that it hands over.
+  std::map<int64_t, RowRange> commandsOfTile;
 };
+
+/// The transfers that tiles hand over, in the order of their tiles, and the
+/// CTAs of those.
+SmallVector<std::pair<unsigned, int64_t>>
+findHandedOver(PlanGraph &graph, KernelOp kernel,
+               ArrayRef<ScheduleOp> schedules) {
+  SmallVector<std::pair<unsigned, int64_t>> handed;
+  for (ScheduleOp schedule : schedules) {
+    std::map<int64_t, SmallVector<unsigned>> ofTile;
+    for (unsigned id = 0; id < graph.size(); ++id)
+      if (auto tile = graph.getTransfer(id).getTile();
+          tile && graph.getTransfer(id).getExecutor() ==
+                      static_cast<int64_t>(schedule.getRank()))
+        ofTile[*tile].push_back(id);
+    if (ofTile.empty())
+      continue;
+    for (auto [position, tile] :
+         llvm::enumerate(*readTileOrder(kernel, schedule)))
+      for (unsigned id : ofTile[tile])
+        handed.emplace_back(id, position % kernel.getCtas());
+  }
+  return handed;
+}
 
 struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
   using Base::Base;
@@ -576,7 +720,6 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
     if (failed(graph.requireSignals()) || failed(graph.requireInputsKept()))
       return signalPassFailure();
     TileGroups groups(graph);
-    Protocol protocol(graph, groups);
     int64_t rest = pause;
     if (rest < 0)
       rest = plan.getStrategyOrDefault().getPause();
@@ -585,15 +728,20 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
                          << StrategyAttr::kMaxPause << "], but got " << rest;
       return signalPassFailure();
     }
-    auto kernels = plan.getBody().getOps<KernelOp>();
-    for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
+    auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
+    if (schedules.empty())
+      return;
+    for (ScheduleOp schedule : schedules)
       if (!getTileWaits(schedule)) {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }
-      TableWriter(graph, groups, protocol, *kernels.begin(), schedule, rest)
+    KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+    auto handed = findHandedOver(graph, kernel, schedules);
+    Protocol protocol(graph, groups, handed);
+    for (ScheduleOp schedule : schedules)
+      TableWriter(graph, groups, protocol, handed, kernel, schedule, rest)
           .write();
-    }
   }
 };
 

@@ -105,6 +105,9 @@ struct ConvertChunkToTritonGPU
       if (failed(result))
         return signalPassFailure();
     }
+    for (StringRef name : kPieces)
+      if (failed(expandPieces(ttgir, name)))
+        return signalPassFailure();
     if (device)
       device.erase();
     if (ModuleOp ttir = findModule(module, kTTIRModule))
@@ -112,13 +115,74 @@ struct ConvertChunkToTritonGPU
   }
 
 private:
+  /// Puts a copy of a piece wherever it is used, and takes the piece away. A
+  /// piece stands in a block around its uses, so that they see what it sees.
+  static LogicalResult expandPieces(ModuleOp ttgir, StringRef name) {
+    auto pieces = findMarkers(ttgir, (kPieceMarker + name).str());
+    for (Operation *piece : pieces)
+      if (!getEnd(piece))
+        return piece->emitOpError()
+               << "expects a yield behind piece '" << name << "'";
+    for (Operation *use : findMarkers(ttgir, (kUseMarker + name).str())) {
+      auto surrounds = [&](Operation *piece) {
+        return piece->getBlock()->findAncestorOpInBlock(*use) != nullptr;
+      };
+      auto piece = llvm::find_if(pieces, surrounds);
+      if (piece == pieces.end())
+        return use->emitOpError()
+               << "uses piece '" << name << "', which its outline lacks";
+      Operation *end = getEnd(*piece);
+      if ((*piece)->getResultTypes() != use->getOperandTypes() ||
+          (end->getNumOperands() > 0 &&
+           end->getOperandTypes() != use->getResultTypes()))
+        return use->emitOpError()
+               << "expects piece '" << name << "' to take ("
+               << (*piece)->getResultTypes() << ") and to yield ("
+               << end->getOperandTypes() << ')';
+      OpBuilder builder(use);
+      IRMapping mapping;
+      mapping.map((*piece)->getResults(), use->getOperands());
+      for (Operation *op = (*piece)->getNextNode(); op != end;
+           op = op->getNextNode())
+        builder.clone(*op, mapping);
+      if (end->getNumOperands() > 0)
+        use->getResult(0).replaceAllUsesWith(
+            mapping.lookupOrDefault(end->getOperand(0)));
+      use->erase();
+    }
+    for (Operation *piece : pieces) {
+      // What else uses a constant of the piece may keep it.
+      Operation *op = getEnd(piece);
+      while (op != piece) {
+        Operation *before = op->getPrevNode();
+        if (op->use_empty())
+          op->erase();
+        op = before;
+      }
+      if (!piece->use_empty())
+        return piece->emitOpError() << "expects piece '" << name
+                                    << "' to be used by its own code only";
+      piece->erase();
+    }
+    return success();
+  }
+
+  /// The yield of a piece, or null.
+  static Operation *getEnd(Operation *piece) {
+    while (piece && !isMarker(piece, kYieldMarker))
+      piece = piece->getNextNode();
+    return piece;
+  }
+
   static std::string getFunctionName(Operation *op) {
     return TypeSwitch<Operation *, std::string>(op)
         .Case([](ReadTileOp) { return "read_tile"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })
-        .Case([](FinishTileOp) { return "finish_tile"; })
+        .Case([](FinishTileOp finish) {
+          return finish.getBulk() ? "finish_bulk_tile" : "finish_tile";
+        })
         .Case([](RolesOp) { return "roles"; })
         .Case([](RunCommandsOp run) {
           return getCommandsFunction(run.getRealization());

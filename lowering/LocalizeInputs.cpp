@@ -52,15 +52,36 @@ private:
       SmallVector<Operation *> loads;
       if (!collectLoads(gathered, loads) || loads.empty())
         continue;
-      FailureOr<bool> separate = keepInputsApart(kernel, name);
+      FailureOr<bool> separate =
+          keepInputsApart(kernel, kernel.getBoundBuffer(name));
       if (failed(separate))
         return failure();
       if (!*separate)
         continue;
       rewrite(function->getRegion(0).front(), gathered, input, loads);
-      kernel.setLocalized(true);
+      kernel.setLocalized(
+          kernel.getBoundBuffer(name).getDefiningOp<BufferOp>().getName());
+      return success();
+    }
+    for (auto buffer :
+         kernel->getParentOfType<PlanOp>().getBody().getOps<BufferOp>()) {
+      if (!isInput(buffer) ||
+          llvm::is_contained(kernel.getBuffers(), Value(buffer.getResult())))
+        continue;
+      FailureOr<bool> separate = keepInputsApart(kernel, buffer.getResult());
+      if (failed(separate))
+        return failure();
+      if (*separate) {
+        kernel.setLocalized(buffer.getName());
+        return success();
+      }
     }
     return success();
+  }
+
+  static bool isInput(BufferOp buffer) {
+    return llvm::any_of(buffer->getUsers(),
+                        [](Operation *user) { return isa<InputOp>(user); });
   }
 
   /// All uses of a descriptor, if every one is a load of a block at rows given
@@ -83,9 +104,9 @@ private:
   /// True if each rank's input is one block of whole rows, and neither a tile
   /// nor a transfer that the rank carries out reads rows of it together with
   /// others: those lie in different places then.
-  static FailureOr<bool> keepInputsApart(KernelOp kernel, StringRef name) {
+  static FailureOr<bool> keepInputsApart(KernelOp kernel,
+                                         TypedValue<BufferType> buffer) {
     auto plan = cast<PlanOp>(kernel->getParentOp());
-    auto buffer = kernel.getBoundBuffer(name);
     PlanGraph graph(plan);
     for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
       ArrayRef<Box> inputs = graph.getInputs({rank, buffer});
@@ -106,11 +127,11 @@ private:
       if (place.second != buffer ||
           place.first != graph.getTransfer(id).getExecutor())
         continue;
-      SmallVector<Box> others{graph.getSrcBox(id)};
+      auto parts = graph.getSrcBoxes(id);
+      SmallVector<Box> others(parts.begin(), parts.end());
       for (const Box &input : graph.getInputs(place))
         subtract(others, input);
-      if (!others.empty() &&
-          (others.size() > 1 || !(others.front() == graph.getSrcBox(id))))
+      if (!others.empty() && ArrayRef(others) != ArrayRef(parts))
         return false;
     }
     return true;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/MemoryAccess.h"
+#include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,13 +22,14 @@ using namespace syncopate;
 /// does nothing else with it.
 static bool isForwarded(OpOperand &operand) {
   Operation *op = operand.getOwner();
-  if (isa<arith::SelectOp>(op))
+  if (isa<arith::SelectOp>(op) || isNamed(op, kMakeTensorMap))
     return true;
   return operand.getOperandNumber() == 0 &&
          llvm::is_contained<StringRef>(
              {"tt.addptr", "tt.splat", "tt.unsplat", "tt.broadcast",
               "tt.expand_dims", "tt.trans", "tt.reshape", "tt.bitcast",
-              "tt.make_tensor_descriptor", "tt.make_tensor_ptr", "tt.advance"},
+              "tt.make_tensor_descriptor", "tt.make_tensor_ptr", "tt.advance",
+              "ttg.convert_layout", "ttng.reinterpret_tensor_descriptor"},
              op->getName().getStringRef());
 }
 
@@ -44,11 +46,15 @@ std::optional<MemoryAccess::Kind> syncopate::getAccessKind(OpOperand &operand) {
   if (operand.getOperandNumber() != 0)
     return MemoryAccess::Escape;
   return llvm::StringSwitch<MemoryAccess::Kind>(op->getName().getStringRef())
-      .Cases({"tt.load", "tt.descriptor_load", "tt.descriptor_gather"},
+      .Cases({"tt.load", "tt.descriptor_load", "tt.descriptor_gather",
+              "ttg.async_copy_global_to_local",
+              "ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather"},
              MemoryAccess::Read)
-      .Cases({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter"},
+      .Cases({"tt.store", "tt.descriptor_store", "tt.descriptor_scatter",
+              kBulkStore, "ttng.async_tma_scatter"},
              MemoryAccess::Write)
-      .Cases({"tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_reduce"},
+      .Cases({"tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_reduce",
+              kBulkReduce},
              MemoryAccess::Update)
       .Default(MemoryAccess::Escape);
 }
@@ -67,6 +73,11 @@ static void appendAliases(OpOperand &operand, SmallVectorImpl<Value> &values) {
     values.push_back(parent->getResult(number));
     if (auto loop = dyn_cast<scf::ForOp>(parent))
       values.push_back(loop.getRegionIterArg(number));
+    return;
+  }
+  // A descriptor in memory is read again by a pointer to it.
+  if (isNamed(op, kMakeTensorMap)) {
+    values.push_back(op->getOperand(0));
     return;
   }
   if (isControlFlow(op) && op->hasTrait<OpTrait::IsTerminator>())
@@ -92,6 +103,8 @@ SmallVector<MemoryAccess> syncopate::findAccesses(Operation *function,
     if (!seen.insert(value).second)
       continue;
     for (OpOperand &operand : value.getUses()) {
+      if (isNamed(operand.getOwner(), kAcquireTensorMap))
+        continue;
       std::optional<MemoryAccess::Kind> kind = getAccessKind(operand);
       if (!kind) {
         appendAliases(operand, worklist);

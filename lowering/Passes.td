@@ -71,7 +71,8 @@ def BuildTablesPass
     Beside what tokens ask for, it adds what keeps one call apart from the
     next, without a barrier: a transfer into a rank waits until all that read
     the place there have ended the call before; a transfer from an input waits
-    until the input is in place. Example: test/lowering/build-tables.mlir.
+    until the input is in place. Examples: test/lowering/build-tables.mlir,
+    test/lowering/build-tables-tiles.mlir.
   }];
   let options = [
     Option<"pause", "pause", "int64_t", "-1",
@@ -89,12 +90,13 @@ def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
     For a bound argument `x`, a descriptor, of which the kernel has a companion
     `sy_input_x` that describes the rank's own input, every bulk load of `x`
     chooses between the two by its row: rows of the input come from the
-    companion, at rows counted from the begin of the input.
+    companion, at rows counted from the begin of the input. For an input that no
+    argument is bound to, nothing is to be rewritten.
 
-    Requires: footprints. Ensures: `localized` on the kernel, if it was done; it
-    is not where a tile reads input rows together with others, where another
-    argument is bound to the same buffer, or where a use of the descriptor is not
-    understood.
+    Requires: footprints. Ensures: `localized` on the kernel names the buffer, if
+    it was done; it is not where a tile or a transfer reads input rows together
+    with others, where another argument is bound to the same buffer, or where a
+    use of the descriptor is not understood.
     Example: test/lowering/localize-inputs.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
@@ -105,8 +107,9 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
     `chunk.wait`, follows the stores of chunks that the plan says tiles compute
-    by a `chunk.finish_tile`, lets those that are to add do so, and puts the
-    body of the kernel into a `chunk.roles` beside a role for each device realization that transfers of the plan have.
+    by a `chunk.finish_tile`, lets those that are to add do so, by TMA or in
+    float32, and puts the body of the kernel into a `chunk.roles` beside a role
+    for each device realization that transfers of the plan have.
     Where CTAs in front are dedicated to some, the kernel's own code sees the
     others only: both its program's number and the number of programs are less
     by `comm_ctas`. The result does not depend on the schedule, only on that and
@@ -114,7 +117,8 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
 
     Errors: a kernel without a marker; stores of which it cannot be told what
     tile they belong to, or which is its last. Examples:
-    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir.
+    test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir,
+    test/lowering/finish-tile-pointers.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::scf::SCFDialect"];
@@ -126,10 +130,15 @@ def ConvertChunkToTritonGPUPass
   let description = [{
     Each device operation of `@ttgir` becomes the body of the function of
     `@device` that has its name, and `chunk.roles` the outline given there.
-    The modules `@ttir` and `@device` are erased.
+    A part of the outline may hold pieces of code, each between a marker that
+    names it and a yield; they are what that part alone can say, since it sees
+    the shared memory of the outline. A copy of a piece takes the place of every
+    marker in that part that uses it. The modules `@ttir` and `@device` are
+    erased.
 
     Ensures: `@ttgir` holds no chunk operation, and is what Triton takes.
-    Example: test/lowering/convert-chunk-to-triton-gpu.mlir.
+    Examples: test/lowering/convert-chunk-to-triton-gpu.mlir,
+    test/lowering/convert-chunk-to-triton-gpu-pieces.mlir.
   }];
 }
 

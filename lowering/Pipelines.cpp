@@ -57,6 +57,7 @@ void buildPlanPipeline(OpPassManager &manager,
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
   tables.addPass(createOrderTilesPass({options.order, options.group}));
+  tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());
   tables.addPass(createBuildTablesPass({options.pause}));

@@ -57,7 +57,9 @@ private:
     for (Operation *marker : markers)
       if (failed(replaceMarker(kernel, marker, context)))
         return failure();
-    if (failed(markFinishedTiles(kernel, function, context)))
+    ModuleOp ttir = findModule(getOperation(), kTTIRModule);
+    Operation *before = ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
+    if (failed(markFinishedTiles(kernel, before, function, context)))
       return failure();
     hideCommCtas(kernel, function);
     wrapBody(kernel, body.front(), context, input);

@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/TileStores.h"
+#include "lowering/MemoryAccess.h"
+#include "lowering/TileOrigins.h"
+#include "lowering/TileSums.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -24,105 +26,6 @@ static bool isProduced(Value buffer) {
                       [](Operation *user) { return isa<ProduceOp>(user); });
 }
 
-namespace {
-
-/// One coordinate of a tile as a function of an offset of its store: that of
-/// dimension `dim`, less `base`, divided by `step`, and rounded down.
-struct Inverse {
-  unsigned dim = 0;
-  int64_t base = 0;
-  int64_t step = 0;
-};
-
-} // namespace
-
-/// Matches `coordinate * step + base`.
-static std::optional<std::pair<int64_t, int64_t>> matchStep(AffineExpr expr,
-                                                            unsigned position) {
-  AffineExpr dim = getAffineDimExpr(position, expr.getContext());
-  int64_t base = 0;
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (binary && expr.getKind() == AffineExprKind::Add) {
-    auto constant = dyn_cast<AffineConstantExpr>(binary.getRHS());
-    if (!constant)
-      return std::nullopt;
-    base = constant.getValue();
-    expr = binary.getLHS();
-    binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  }
-  if (expr == dim)
-    return std::make_pair(int64_t(1), base);
-  if (!binary || expr.getKind() != AffineExprKind::Mul ||
-      binary.getLHS() != dim)
-    return std::nullopt;
-  int64_t step = cast<AffineConstantExpr>(binary.getRHS()).getValue();
-  return step > 0 ? std::optional(std::make_pair(step, base)) : std::nullopt;
-}
-
-/// How a tile's coordinates follow from the offsets of any of the stores that
-/// these footprints describe.
-static FailureOr<SmallVector<Inverse>> invert(KernelOp kernel,
-                                              ArrayRef<FootprintOp> writes) {
-  SmallVector<Inverse> result;
-  FootprintOp first = writes.front();
-  for (auto [position, size] : llvm::enumerate(kernel.getTiles())) {
-    Inverse found;
-    for (unsigned dim = 0; dim < first.getMap().getNumResults(); ++dim) {
-      std::optional<std::pair<int64_t, int64_t>> step =
-          matchStep(first.getMap().getResult(dim), position);
-      if (!step)
-        continue;
-      found = {dim, step->second, step->first};
-      int64_t highest = found.base;
-      for (FootprintOp other : writes.drop_front()) {
-        auto match = matchStep(other.getMap().getResult(dim), position);
-        if (!match || match->first != found.step) {
-          found.step = 0;
-          break;
-        }
-        found.base = std::min(found.base, match->second);
-        highest = std::max(highest, match->second);
-      }
-      if (found.step > 0 && highest - found.base < found.step)
-        break;
-      found.step = 0;
-    }
-    if (found.step == 0 && size > 1)
-      return first.emitOpError()
-             << "expects offsets of which tile coordinate " << position
-             << " can be told, one of them a multiple of it alone";
-    result.push_back(found);
-  }
-  return result;
-}
-
-/// The number of the tile that a store at `offsets` belongs to.
-static Value computeTile(OpBuilder &builder, Location loc, KernelOp kernel,
-                         ArrayRef<Inverse> inverse, ValueRange offsets) {
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIntOp::create(builder, loc, value, 32);
-  };
-  Value tile;
-  for (auto [size, part] : llvm::zip(kernel.getTiles(), inverse)) {
-    Value coordinate = constant(0);
-    if (size > 1) {
-      coordinate = offsets[part.dim];
-      if (part.base != 0)
-        coordinate = arith::SubIOp::create(builder, loc, coordinate,
-                                           constant(part.base));
-      coordinate =
-          arith::DivSIOp::create(builder, loc, coordinate, constant(part.step));
-    }
-    if (tile)
-      coordinate = arith::AddIOp::create(
-          builder, loc,
-          arith::MulIOp::create(builder, loc, tile, constant(size)),
-          coordinate);
-    tile = coordinate;
-  }
-  return tile;
-}
-
 /// True if tiles add to what is in the buffer on some rank.
 static bool isAccumulated(Value buffer) {
   return llvm::any_of(buffer.getUsers(), [](Operation *user) {
@@ -131,90 +34,236 @@ static bool isAccumulated(Value buffer) {
   });
 }
 
-/// Lets a store add to what is there if its tile is to. It is only then that
-/// the tile waits for that, when the tile before it is done: a pipelined loop
-/// begins a tile earlier.
-static void makeAccumulating(OpBuilder &builder, Operation *store,
-                             Value context, Value tile) {
-  Location loc = store->getLoc();
-  auto sum = TileSumOp::create(builder, loc, context, tile);
-  Value zero = arith::ConstantIntOp::create(builder, loc, 0, 32);
-  Value condition = arith::CmpIOp::create(
-      builder, loc, arith::CmpIPredicate::ne, sum.getAdds(), zero);
-  auto choice = scf::IfOp::create(builder, loc, TypeRange(), condition,
-                                  /*withElseRegion=*/true);
-  OperationState reduce(loc, kBulkReduce);
-  reduce.addOperands(store->getOperands());
-  reduce.propertiesAttr = builder.getDictionaryAttr(
-      builder.getNamedAttr(kReduceKind, builder.getI32IntegerAttr(kReduceAdd)));
-  OpBuilder then = choice.getThenBodyBuilder();
-  WaitOp::create(then, loc, context, sum.getWaitBegin(), sum.getWaitEnd());
-  then.create(reduce);
-  store->moveBefore(choice.elseBlock(), choice.elseBlock()->begin());
+/// True if TMA can add elements of this type.
+static bool canAddInBulk(Type element) {
+  return element.isF32() || element.isF16() || element.isBF16() ||
+         element.isInteger(32);
 }
 
-LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *function,
-                                           Value context) {
-  SmallVector<FootprintOp> writes;
-  for (FootprintOp footprint : kernel.getFootprints())
-    if (footprint.getAccess() == Access::Write &&
-        isProduced(kernel.getBoundBuffer(footprint.getArg())))
-      writes.push_back(footprint);
-  if (writes.empty())
-    return success();
-  StringAttr name = writes.front().getArgAttr();
-  for (FootprintOp footprint : writes)
-    if (footprint.getArgAttr() != name)
+/// The argument by which tiles write to what the plan says that they compute;
+/// null if there is none.
+static FailureOr<StringAttr> findProduced(KernelOp kernel) {
+  StringAttr name;
+  for (FootprintOp footprint : kernel.getFootprints()) {
+    if (footprint.getAccess() != Access::Write ||
+        !isProduced(kernel.getBoundBuffer(footprint.getArg())))
+      continue;
+    if (name && footprint.getArgAttr() != name)
       return kernel.emitOpError()
              << "expects tiles to compute chunks by one argument, but got "
              << name << " and " << footprint.getArgAttr();
-  bool accumulates = isAccumulated(kernel.getBoundBuffer(name.getValue()));
-  FailureOr<SmallVector<Inverse>> inverse = invert(kernel, writes);
-  if (failed(inverse))
-    return failure();
-  Value argument = findArgument(function, name.getValue());
-  if (!argument)
-    return kernel.emitOpError()
-           << "binds argument " << name << ", which the kernel lacks";
-  // Every tile stores once for each footprint.
-  llvm::MapVector<Block *, SmallVector<Operation *>> stores;
-  SmallVector<Operation *> users = llvm::to_vector(argument.getUsers());
-  for (Operation *user : llvm::reverse(users)) {
-    if (user->getName().getStringRef() != kBulkStore)
-      return kernel.emitOpError()
-             << "expects tiles to write " << name
-             << " by descriptor stores, but found " << user->getName()
-             << "; bind a Descriptor, or let a transfer copy it elsewhere";
-    stores[user->getBlock()].push_back(user);
+    name = footprint.getArgAttr();
   }
-  if (stores.empty())
+  return name;
+}
+
+namespace {
+
+/// The stores by which one tile writes to an argument.
+class StoresOfTile {
+public:
+  StoresOfTile(KernelOp kernel, StringAttr name) : kernel(kernel), name(name) {}
+
+  /// Looks at what one tile does in the kernel before TritonGPU's passes;
+  /// without that, it is a store for each footprint.
+  void collectDepths(Operation *ttir) {
+    Value argument = ttir ? findArgument(ttir, name.getValue()) : Value();
+    if (!argument) {
+      depths.assign(llvm::count_if(kernel.getFootprints(),
+                                   [&](FootprintOp footprint) {
+                                     return footprint.getAccess() ==
+                                                Access::Write &&
+                                            footprint.getArgAttr() == name;
+                                   }),
+                    std::nullopt);
+      return;
+    }
+    for (const MemoryAccess &access : findAccesses(ttir, argument))
+      if (access.writes())
+        depths.push_back(getLoopsOfTile(access.op, [](Operation *loop) {
+                           return !findMarkers(loop, kTileMarker).empty();
+                         }).size());
+  }
+
+  /// Finds the stores in the kernel after TritonGPU's passes, which have made
+  /// several clones of them.
+  LogicalResult collect(Operation *function) {
+    Value argument = findArgument(function, name.getValue());
+    if (!argument)
+      return kernel.emitOpError()
+             << "binds argument " << name << ", which the kernel lacks";
+    for (const MemoryAccess &access : findAccesses(function, argument)) {
+      if (access.kind == MemoryAccess::Read)
+        continue;
+      if (!isNamed(access.op, kBulkStore) && !isNamed(access.op, kStore))
+        return kernel.emitOpError()
+               << "expects tiles to write " << name
+               << " by stores of descriptors or pointers, but found "
+               << access.op->getName()
+               << "; store to another buffer, or let a transfer copy it "
+                  "elsewhere";
+      stores.push_back(access.op);
+    }
+    if (stores.empty())
+      return kernel.emitOpError() << "expects a store to " << name
+                                  << ", but found none in the kernel";
+    return success();
+  }
+
+  ArrayRef<Operation *> getStores() const { return stores; }
+
+  /// Behind what each tile is done: its last store, or the loop around that. By
+  /// store, null for those that are not the last.
+  FailureOr<SmallVector<Operation *>> findEnds() {
+    SmallVector<Operation *> ends(stores.size());
+    llvm::MapVector<Block *, SmallVector<size_t>> blocks;
+    SmallVector<Operation *> sites;
+    for (auto [index, store] : llvm::enumerate(stores)) {
+      SmallVector<Operation *> loops = getLoops(store);
+      sites.push_back(loops.empty() ? store : loops.back());
+      blocks[sites.back()->getBlock()].push_back(index);
+    }
+    for (auto &[block, indices] : blocks) {
+      if (indices.size() % depths.size()) {
+        InFlightDiagnostic diag = fail();
+        diag << "expects all " << depths.size() << " of them one after another";
+        diag.attachNote(stores[indices.front()]->getLoc()) << "one of them";
+        return diag;
+      }
+      for (auto [number, index] : llvm::enumerate(indices)) {
+        size_t position = number % depths.size();
+        std::optional<size_t> depth = depths[position];
+        if (depth && *depth != getLoops(stores[index]).size()) {
+          InFlightDiagnostic diag = fail();
+          diag << "Triton has fused the loop around them with another; leave "
+                  "flatten=True out of the loop over tiles";
+          diag.attachNote(stores[index]->getLoc()) << "one of them";
+          return diag;
+        }
+        if (position == depths.size() - 1)
+          ends[index] = sites[index];
+      }
+    }
+    return ends;
+  }
+
+  /// True if some of a tile's stores are TMA's.
+  bool isBulk() const {
+    return llvm::any_of(
+        stores, [](Operation *store) { return isNamed(store, kBulkStore); });
+  }
+
+private:
+  /// The loops around an operation that stand inside a tile, the outermost
+  /// last.
+  static SmallVector<Operation *>
+  getLoopsOfTile(Operation *op, function_ref<bool(Operation *)> walksTiles) {
+    SmallVector<Operation *> loops;
+    for (Operation *parent = op->getParentOp(); parent;
+         parent = parent->getParentOp())
+      if (isa<LoopLikeOpInterface>(parent)) {
+        if (walksTiles(parent))
+          break;
+        loops.push_back(parent);
+      }
+    return loops;
+  }
+
+  static SmallVector<Operation *> getLoops(Operation *store) {
+    return getLoopsOfTile(store, [](Operation *loop) {
+      return loop->walk([](ReadTileOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
+    });
+  }
+
+  InFlightDiagnostic fail() {
     return kernel.emitOpError()
-           << "expects a store to " << name << ", but found none in the kernel";
-  for (auto &[block, ops] : stores) {
-    if (ops.size() % writes.size()) {
+           << "cannot tell where the stores of a tile to " << name << " end: ";
+  }
+
+  KernelOp kernel;
+  StringAttr name;
+  SmallVector<Operation *> stores;
+  /// In how many loops each of a tile's stores stands, if that is known.
+  SmallVector<std::optional<size_t>> depths;
+};
+
+} // namespace
+
+/// What a value that loops inside `end` carry is before them. The tile is the
+/// same in all of their turns.
+static Value getBefore(Value tile, Operation *end) {
+  while (end->isProperAncestor(tile.getParentBlock()->getParentOp()) ||
+         tile.getParentBlock()->getParentOp() == end) {
+    auto argument = dyn_cast<BlockArgument>(tile);
+    auto loop = argument
+                    ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
+                    : scf::ForOp();
+    if (!loop || argument == loop.getInductionVar())
+      return {};
+    tile = loop.getTiedLoopInit(argument)->get();
+  }
+  return tile;
+}
+
+LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *ttir,
+                                           Operation *function, Value context) {
+  FailureOr<StringAttr> name = findProduced(kernel);
+  if (failed(name))
+    return failure();
+  if (!*name)
+    return success();
+  StoresOfTile tile(kernel, *name);
+  tile.collectDepths(ttir);
+  if (failed(tile.collect(function)))
+    return failure();
+  // Values that were found for one store may move when others are followed.
+  TileOrigins origins(kernel, function);
+  auto getAddress = [](Operation *store) {
+    // A descriptor's offsets, or pointers.
+    return isNamed(store, kBulkStore)
+               ? ValueRange(store->getOperands().drop_front().drop_back())
+               : ValueRange(store->getOperands().take_front());
+  };
+  for (Operation *store : tile.getStores())
+    origins.find(getAddress(store));
+  FailureOr<SmallVector<Operation *>> ends = tile.findEnds();
+  if (failed(ends))
+    return failure();
+  TypedValue<BufferType> buffer = kernel.getBoundBuffer(name->getValue());
+  bool accumulates = isAccumulated(buffer);
+  Type element = buffer.getType().getElementType();
+  if (accumulates && tile.isBulk() && !canAddInBulk(element))
+    return kernel.emitOpError()
+           << "expects f32, f16, bf16 or i32 where tiles add by TMA to what is "
+              "there, but "
+           << *name << " holds " << element
+           << "; store by pointers, or leave the sums to a role";
+  for (auto [index, store] : llvm::enumerate(tile.getStores())) {
+    Operation *end = (*ends)[index];
+    Value number = origins.find(getAddress(store));
+    Value after = number && end ? getBefore(number, end) : number;
+    if (!number && kernel.getNumTiles() == 1) {
+      OpBuilder builder(end ? end : store);
+      number = after =
+          arith::ConstantIntOp::create(builder, store->getLoc(), 0, 32);
+    }
+    if (!after) {
       InFlightDiagnostic diag = kernel.emitOpError();
-      diag << "cannot tell where the stores of a tile to " << name
-           << " end: expects all " << writes.size()
-           << " of them one after another";
-      diag.attachNote(ops.front()->getLoc()) << "one of them";
+      diag << "cannot tell which tile stores to " << *name
+           << ": expects addresses to be made of the coordinates that the tile "
+              "marker returns";
+      diag.attachNote(store->getLoc()) << "the store";
       return diag;
     }
-    llvm::sort(
-        ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    for (auto [number, op] : llvm::enumerate(ops)) {
-      bool isLast = number % writes.size() == writes.size() - 1;
-      if (!isLast && !accumulates)
-        continue;
-      OpBuilder builder(op);
-      size_t dims = writes.front().getMap().getNumResults();
-      Value tile = computeTile(builder, op->getLoc(), kernel, *inverse,
-                               op->getOperands().slice(1, dims));
-      builder.setInsertionPointAfter(op);
-      if (accumulates)
-        makeAccumulating(builder, op, context, tile);
-      if (isLast)
-        FinishTileOp::create(builder, op->getLoc(), context, tile);
+    if (end) {
+      OpBuilder builder(end->getContext());
+      builder.setInsertionPointAfter(end);
+      FinishTileOp::create(builder, end->getLoc(), context, after,
+                           tile.isBulk());
     }
+    if (accumulates)
+      addWhatIsThere(store, context, number);
   }
   return success();
 }

@@ -14,12 +14,14 @@ namespace syncopate {
 
 /// Puts a `chunk.finish_tile` behind the last store of every tile to buffers of
 /// which the plan says that tiles compute them, in every clone of the store
-/// that Triton's pipeliner has made. Which tile it is follows from the offsets
-/// of the store, since the coordinates at hand may be those of a later tile
-/// already.
+/// that Triton's passes have made, and lets stores of tiles that are to add to
+/// what is there do so. How many stores a tile has, and in which loops, is
+/// taken from `ttir`, the kernel before these passes, if it is given.
 ///
-/// Emits an error where that cannot be told.
+/// Emits an error where it cannot be told which tile stores, or which of its
+/// stores is the last.
 mlir::LogicalResult markFinishedTiles(chunk::KernelOp kernel,
+                                      mlir::Operation *ttir,
                                       mlir::Operation *function,
                                       mlir::Value context);
 

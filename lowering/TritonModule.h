@@ -29,6 +29,12 @@ inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
 inline constexpr llvm::StringLiteral kCommunicateMarker =
     "// syncopate.communicate.";
 
+/// Before the name of a piece of code that the outline of a kernel has ready:
+/// where it begins, giving what the piece is given; and where it is used.
+inline constexpr llvm::StringLiteral kPieceMarker = "// syncopate.piece.";
+inline constexpr llvm::StringLiteral kUseMarker = "// syncopate.use.";
+inline constexpr llvm::StringLiteral kPieces[] = {"hand_over", "take"};
+
 /// The number of this program, and how many there are.
 inline constexpr llvm::StringLiteral kProgramId = "tt.get_program_id";
 inline constexpr llvm::StringLiteral kNumPrograms = "tt.get_num_programs";
@@ -41,6 +47,22 @@ inline constexpr llvm::StringLiteral kBulkStore =
 inline constexpr llvm::StringLiteral kBulkReduce = "ttng.async_tma_reduce";
 inline constexpr llvm::StringLiteral kReduceKind = "kind";
 inline constexpr int32_t kReduceAdd = 1;
+
+/// What makes a descriptor in memory, of where to put it, a pointer, and more;
+/// and what orders that before its uses.
+inline constexpr llvm::StringLiteral kMakeTensorMap = "ttng.tensormap_create";
+inline constexpr llvm::StringLiteral kAcquireTensorMap =
+    "ttng.tensormap_fenceproxy_acquire";
+
+/// Loads and stores by pointers, and what changes the layout of a tensor.
+inline constexpr llvm::StringLiteral kLoad = "tt.load";
+inline constexpr llvm::StringLiteral kStore = "tt.store";
+inline constexpr llvm::StringLiteral kConvertLayout = "ttg.convert_layout";
+inline constexpr llvm::StringLiteral kConvertFloat = "tt.fp_to_fp";
+inline constexpr llvm::StringLiteral kRounding = "rounding";
+inline constexpr int32_t kRoundToNearest = 1;
+/// How many pointers, masks and other values a load takes.
+inline constexpr llvm::StringLiteral kSegmentSizes = "operandSegmentSizes";
 
 /// Names of the arguments that a wrapper adds to a kernel: a pointer to the
 /// rank's input, and, with the name of a descriptor argument behind it, a

@@ -34,17 +34,25 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       chosen = *named;
     }
     for (auto transfer : plan.getBody().getOps<TransferOpInterface>()) {
+      auto reduction = transfer.getReduction();
+      auto canCarryOut = [&](Realization realization) {
+        return !reduction ||
+               canReduce(realization, *reduction, transfer.getParts());
+      };
       if (!transfer.getRealization())
-        transfer.setRealization(chosen);
+        transfer.setRealization(canCarryOut(chosen) || !isLowered(chosen)
+                                    ? chosen
+                                    : getReducing(chosen));
       Realization used = *transfer.getRealization();
-      if (auto reduction = transfer.getReduction();
-          reduction && !canReduce(used, *reduction)) {
-        transfer->emitOpError()
-            << "expects a transfer that copies"
-            << (canReduce(used, Reduction::Sum) ? " or sums" : "")
-            << ", but got one that reduces by "
-            << stringifyReduction(*reduction) << ": realization "
-            << stringifyRealization(used) << " cannot";
+      if (!canCarryOut(used)) {
+        InFlightDiagnostic diag = transfer->emitOpError();
+        diag << "expects a transfer that copies"
+             << (canReduce(used, Reduction::Sum) ? " or sums one part" : "")
+             << ", but got one that reduces ";
+        if (transfer.getParts() > 1)
+          diag << transfer.getParts() << " parts ";
+        diag << "by " << stringifyReduction(*reduction) << ": realization "
+             << stringifyRealization(used) << " cannot";
         return signalPassFailure();
       }
       if (transfer.getCounts() && !isDevice(used)) {

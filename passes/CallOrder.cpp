@@ -7,6 +7,8 @@
 
 #include "passes/CallOrder.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
@@ -71,20 +73,14 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       counted((*plan.getBody().getOps<KernelOp>().begin()).getNeeds() !=
               nullptr),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
-      positions(ranks), tileSeen(ranks), storeSeen(ranks), hostSeen(ranks),
-      endSeen(ranks), groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0),
-      partsSeen(ranks) {
+      positions(ranks), rings(ranks), ringQueues(ranks), ringSteps(ranks),
+      tileSeen(ranks), storeSeen(ranks), hostSeen(ranks), endSeen(ranks),
+      groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
   auto none = std::make_shared<const Vector>();
   for (int64_t rank = 0; rank < ranks; ++rank) {
     endSeen[rank] = partsSeen[rank] = none;
-    for (auto [row, command] : llvm::enumerate(tables[rank].getCommands())) {
-      QueueId queue =
-          getQueue(rank, static_cast<Realization>(command.realization));
-      positions[rank].push_back({queue, unsigned(queues[queue].size())});
-      queues[queue].push_back({static_cast<int64_t>(row), none});
-    }
     tileSeen[rank].resize(tables[rank].getTiles().size(), none);
     storeSeen[rank].resize(tables[rank].getTiles().size(), none);
     firstStrand.push_back(strands.size());
@@ -93,6 +89,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     if (failed(numbers))
       return;
     tileNumbers[rank].assign(numbers->begin(), numbers->end());
+    addQueues(rank);
     int64_t numCtas = getNumCtas(rank);
     strands.push_back({rank, Part::Host, 0, 0, 0, none});
     partsLeft[rank] = numCtas;
@@ -112,6 +109,11 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
           {rank, Part::Group, static_cast<int64_t>(number), 0, 0, none});
       groups[rank].push_back({group.count, none});
     }
+    if (ringQueues[rank]) {
+      for (int64_t cta = 0; cta < numCtas; ++cta)
+        strands.push_back({rank, Part::Ring, cta, 0, 0, none});
+      partsLeft[rank] += numCtas;
+    }
     strands.push_back({rank, Part::End, 0, 0, 0, none});
   }
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -122,6 +124,33 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       return;
   run();
   valid = succeeded(reportStuck()) && succeeded(collectTwins());
+}
+
+void CallOrder::addQueues(int64_t rank) {
+  ArrayRef<CommandRow> commands = tables[rank].getCommands();
+  auto none = std::make_shared<const Vector>();
+  std::vector<std::optional<QueueId>> tileQueues(commands.size());
+  rings[rank].resize(ctas);
+  for (auto [position, tile] : llvm::enumerate(tileNumbers[rank])) {
+    RowRange range = getTileGroup(rank, position).commands;
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      auto &ring = rings[rank][position % ctas];
+      ringSteps[rank][row] = {static_cast<int64_t>(position) % ctas,
+                              static_cast<int64_t>(ring.size())};
+      ring.push_back({row, static_cast<int64_t>(position) / ctas});
+      tileQueues[row] = queues.size();
+      ringQueues[rank] =
+          getQueue(rank, static_cast<Realization>(commands[row].realization));
+    }
+    if (range.begin < range.end)
+      queues.emplace_back();
+  }
+  for (auto [row, command] : llvm::enumerate(commands)) {
+    QueueId queue = tileQueues[row].value_or(
+        getQueue(rank, static_cast<Realization>(command.realization)));
+    positions[rank].push_back({queue, unsigned(queues[queue].size())});
+    queues[queue].push_back({static_cast<int64_t>(row), none});
+  }
 }
 
 unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t number) const {
@@ -137,6 +166,8 @@ unsigned CallOrder::getStrand(int64_t rank, Part part, int64_t number) const {
     return firstCta[rank] + number;
   case Part::Group:
     return firstCta[rank] + getNumCtas(rank) + number;
+  case Part::Ring:
+    return firstCta[rank] + getNumCtas(rank) + groups[rank].size() + number;
   case Part::End:
     return (rank + 1 < ranks ? firstStrand[rank + 1] : strands.size()) - 1;
   }
@@ -151,7 +182,7 @@ CallOrder::TileStep CallOrder::getTileStep(const Strand &cta) const {
 
 TileGroupRow CallOrder::getTileGroup(int64_t rank, int64_t position) const {
   ArrayRef<TileGroupRow> rows = tables[rank].getTileGroups();
-  return rows.empty() ? TileGroupRow{kNoGroup, 0, {0, 0}}
+  return rows.empty() ? TileGroupRow{kNoGroup, 0, {0, 0}, {0, 0}}
                       : rows[tileNumbers[rank][position]];
 }
 
@@ -230,7 +261,11 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
     if (failed(addRaiser(getStrand(rank, Part::Host), -1, signal)))
       return failure();
   for (auto [row, command] : llvm::enumerate(mine.getCommands())) {
-    unsigned strand = getStrand(rank, Part::Queue, positions[rank][row].queue);
+    auto handed = ringSteps[rank].find(row);
+    unsigned strand =
+        handed == ringSteps[rank].end()
+            ? getStrand(rank, Part::Queue, positions[rank][row].queue)
+            : getStrand(rank, Part::Ring, handed->second.first);
     for (const SignalRow &signal : mine.getSignals(command.signals))
       if (failed(addRaiser(strand, row, signal)))
         return failure();
@@ -266,6 +301,8 @@ LogicalResult CallOrder::checkWaits(int64_t rank) {
 }
 
 int64_t CallOrder::getRow(const Strand &strand) {
+  if (strand.part == Part::Ring)
+    return rings[strand.rank][strand.number][strand.step].row;
   return strand.part == Part::Queue ? queues[strand.number][strand.step].row
                                     : -1;
 }
@@ -351,6 +388,8 @@ int64_t CallOrder::getNumSteps(const Strand &strand) {
     return 1;
   case Part::Queue:
     return queues[strand.number].size();
+  case Part::Ring:
+    return rings[strand.rank][strand.number].size();
   case Part::Cta: {
     int64_t tiles = tables[strand.rank].getTiles().size();
     return 2 * ((tiles - strand.number + ctas - 1) / ctas) + 1;
@@ -369,6 +408,7 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
   case Part::End:
     return mine.getCall().closeWaits;
   case Part::Queue:
+  case Part::Ring:
     return mine.getCommands()[getRow(strand)].waits;
   case Part::Cta: {
     TileStep step = getTileStep(strand);
@@ -400,10 +440,71 @@ void CallOrder::run() {
   }
 }
 
+std::optional<unsigned> CallOrder::getHolder(const Strand &strand) const {
+  int64_t rank = strand.rank;
+  if (!ringQueues[rank])
+    return std::nullopt;
+  int64_t before = tables[rank].getCall().beforeTiles;
+  switch (strand.part) {
+  case Part::Queue:
+    if (strand.number != *ringQueues[rank] || strand.step < before)
+      return std::nullopt;
+    for (int64_t cta = 0, e = getNumCtas(rank); cta < e; ++cta)
+      if (unsigned ring = getStrand(rank, Part::Ring, cta); !strands[ring].done)
+        return ring;
+    return std::nullopt;
+  case Part::Ring: {
+    if (before > 0)
+      if (unsigned queue = getStrand(rank, Part::Queue, *ringQueues[rank]);
+          !strands[queue].done && strands[queue].step < before)
+        return queue;
+    unsigned cta = getStrand(rank, Part::Cta, strand.number);
+    if (!isStored(strands[cta], rings[rank][strand.number][strand.step].tile))
+      return cta;
+    return std::nullopt;
+  }
+  case Part::Cta: {
+    TileStep step = getTileStep(strand);
+    if (!step.isStore)
+      return std::nullopt;
+    ArrayRef<Handed> ring = rings[rank][strand.number];
+    auto first = llvm::partition_point(
+        ring, [&](Handed handed) { return handed.tile < step.number; });
+    unsigned number = getStrand(rank, Part::Ring, strand.number);
+    if (first != ring.end() && first->tile == step.number &&
+        strands[number].step < first - ring.begin())
+      return number;
+    return std::nullopt;
+  }
+  case Part::Host:
+  case Part::Group:
+  case Part::End:
+    return std::nullopt;
+  }
+  llvm_unreachable("unknown part");
+}
+
 void CallOrder::advance(unsigned number) {
   Strand &strand = strands[number];
+  int64_t first = strand.step;
+  // What this strand does may be all that others of its rank were held by.
+  auto wake = llvm::make_scope_exit([&]() {
+    if (!ringQueues[strand.rank] || (strand.step == first && !strand.done))
+      return;
+    for (unsigned other = getStrand(strand.rank, Part::Host) + 1,
+                  end = getStrand(strand.rank, Part::End);
+         other < end; ++other)
+      if (strands[other].held) {
+        strands[other].held = false;
+        ready.push_back(other);
+      }
+  });
   for (int64_t steps = getNumSteps(strand); strand.step < steps;
        ++strand.step, strand.wait = 0) {
+    if (strand.wait == 0 && getHolder(strand)) {
+      strand.held = true;
+      return;
+    }
     ArrayRef<WaitRow> waits =
         tables[strand.rank].getWaits(getStepWaits(strand));
     for (int64_t count = waits.size(); strand.wait < count; ++strand.wait)
@@ -443,16 +544,18 @@ void CallOrder::perform(Strand &strand) {
     for (const SignalRow &signal : mine.getSignals(mine.getCall().closeSignals))
       raise(signal.rank, signal.signal, *strand.seen);
     break;
-  case Part::Queue: {
-    Command &command = queues[strand.number][strand.step];
-    command.seen = strand.seen;
-    const CommandRow &row = mine.getCommands()[command.row];
-    if (row.signals.begin == row.signals.end)
-      break;
-    Seen after = strand.seen;
-    set(after, strand.number, strand.step + 1);
-    for (const SignalRow &signal : mine.getSignals(row.signals))
-      raise(signal.rank, signal.signal, *after);
+  case Part::Queue:
+    performCommand(strand, {static_cast<QueueId>(strand.number),
+                            static_cast<unsigned>(strand.step)});
+    break;
+  case Part::Ring: {
+    auto [row, tile] = rings[strand.rank][strand.number][strand.step];
+    join(strand.seen, *storeSeen[strand.rank][strand.number + tile * ctas]);
+    set(strand.seen, tileComponent(strand.rank, strand.number), tile + 1);
+    // The role has waited for what stands before the tiles in its queue.
+    if (int64_t before = mine.getCall().beforeTiles)
+      join(strand.seen, *queues[*ringQueues[strand.rank]][before - 1].seen);
+    performCommand(strand, positions[strand.rank][row]);
     break;
   }
   case Part::Cta:
@@ -469,6 +572,19 @@ void CallOrder::perform(Strand &strand) {
   case Part::Group:
     break;
   }
+}
+
+void CallOrder::performCommand(Strand &strand, Position position) {
+  const ScheduleTables &mine = tables[strand.rank];
+  Command &command = queues[position.queue][position.index];
+  command.seen = strand.seen;
+  const CommandRow &row = mine.getCommands()[command.row];
+  if (row.signals.begin == row.signals.end)
+    return;
+  Seen after = strand.seen;
+  set(after, position.queue, position.index + 1);
+  for (const SignalRow &signal : mine.getSignals(row.signals))
+    raise(signal.rank, signal.signal, *after);
 }
 
 void CallOrder::finishTile(const Strand &cta, TileStep step) {
@@ -521,6 +637,13 @@ void CallOrder::finish(Strand &strand) {
     set(seen, tileComponent(rank, strand.number), strand.step / 2);
     finishPart(rank, seen);
     break;
+  case Part::Ring:
+    for (const Handed &handed : rings[rank][strand.number]) {
+      auto [queue, index] = positions[rank][handed.row];
+      set(seen, queue, index + 1);
+    }
+    finishPart(rank, seen);
+    break;
   case Part::Group:
   case Part::End:
     break;
@@ -558,6 +681,8 @@ LogicalResult CallOrder::reportStuck() {
                     tables[strand.rank].getWaits(range)[strand.wait].signal);
   };
   auto getNext = [&](const Strand &strand) -> unsigned {
+    if (strand.held)
+      return *getHolder(strand);
     if (strand.running)
       for (const Raiser &raiser : getFlag(strand)->raisers)
         if (!strands[raiser.strand].done)
@@ -595,7 +720,7 @@ LogicalResult CallOrder::reportStuck() {
     const Strand &strand = strands[waiter];
     Diagnostic &note = diag.attachNote(locate(strand.rank, getRow(strand)));
     note << describe(strand) << " waits for ";
-    if (strand.running)
+    if (strand.running && !strand.held)
       note << describe(strand.rank, getFlag(strand)->signal)
            << ", which is to be raised by ";
     note << describe(strands[getNext(strand)]);
@@ -645,14 +770,28 @@ std::string CallOrder::describe(const Strand &strand) {
   case Part::Group:
     out << "group " << strand.number << " of the tiles of rank " << strand.rank;
     break;
+  case Part::Ring: {
+    out << "the "
+        << stringifyRealization(getRealization(*ringQueues[strand.rank]))
+        << " role of rank " << strand.rank << " beside CTA " << strand.number;
+    const auto &ring = rings[strand.rank][strand.number];
+    if (static_cast<size_t>(strand.step) < ring.size())
+      out << " at transfer "
+          << tables[strand.rank].getCommands()[ring[strand.step].row].transfer;
+    break;
+  }
   }
   return text;
 }
 
 std::string CallOrder::describe(const Raiser &raiser) {
   Strand strand = strands[raiser.strand];
-  strand.step = raiser.row < 0 ? getNumSteps(strand)
-                               : positions[strand.rank][raiser.row].index;
+  if (raiser.row < 0)
+    strand.step = getNumSteps(strand);
+  else if (strand.part == Part::Ring)
+    strand.step = ringSteps[strand.rank].lookup(raiser.row).second;
+  else
+    strand.step = positions[strand.rank][raiser.row].index;
   return describe(strand);
 }
 

@@ -26,15 +26,17 @@ namespace syncopate {
 ///
 /// A rank's call is cut into *strands*, each of which does one thing after
 /// another: the host, which stages the input; the stream of the copy engine;
-/// each communication role, of all CTAs; the tiles of each CTA; the end of the
-/// call. What a strand has *seen* is a vector: of each queue of commands, and
-/// of the tiles of each CTA, how many are known to be complete; of each rank,
-/// whether its input is in place, and whether its call before has ended. A
-/// strand that waits for a flag has seen whatever the one that raised it had.
+/// each communication role, of all CTAs; the tiles of each CTA, and what they
+/// hand over to the role beside them; the end of the call. What a strand has
+/// *seen* is a vector: of each queue of commands, and of the tiles of each CTA,
+/// how many are known to be complete; of each rank, whether its input is in
+/// place, and whether its call before has ended. A strand that waits for a flag
+/// has seen whatever the one that raised it had.
 class CallOrder {
 public:
   /// A queue: the commands that one rank carries out by one realization, and so
-  /// by its engine or by one role. They start and are complete in order.
+  /// by its engine or by one role; or those that one tile hands over. They
+  /// start and are complete in order.
   using QueueId = unsigned;
 
   /// Components of a vector and their values, ascending, zeros left out.
@@ -54,6 +56,12 @@ public:
   ///
   /// A pipelined loop may wait for a tile before it stores the one before, so a
   /// CTA that cannot go on to its next tile has not stored the present one.
+  ///
+  /// A tile that hands commands over is taken to store only when the role
+  /// beside it has carried out what the tile before has handed over: whatever
+  /// the size of the ring, this is so when it is full. A role is taken to come
+  /// to the rest of its queue only when it has carried out all that tiles hand
+  /// over: it may do so earlier, but it only looks, and does not wait.
   CallOrder(chunk::PlanOp plan, llvm::ArrayRef<ScheduleTables> tables,
             int64_t ctas);
 
@@ -66,8 +74,8 @@ public:
   static QueueId getQueue(int64_t rank, chunk::Realization realization) {
     return rank * kNumRealizations + static_cast<int64_t>(realization);
   }
-  static chunk::Realization getRealization(QueueId queue) {
-    return static_cast<chunk::Realization>(queue % kNumRealizations);
+  bool isEngineQueue(QueueId queue) const {
+    return queue < ranks * kNumRealizations && isEngine(getRealization(queue));
   }
   /// How many commands a queue has.
   unsigned getLength(QueueId queue) const { return queues[queue].size(); }
@@ -94,7 +102,7 @@ public:
   }
   bool isComplete(Position command, Position before) const {
     return (before.queue == command.queue && command.index < before.index &&
-            isEngine(getRealization(command.queue))) ||
+            isEngineQueue(command.queue)) ||
            isComplete(command, atStart(before));
   }
   /// Whether the tile at a position of a rank's order is known to be done.
@@ -140,11 +148,12 @@ public:
 private:
   /// A group of tiles stands among the strands of its rank, since flags wait
   /// for it, but takes no steps of its own.
-  enum class Part { Host, Queue, Cta, Group, End };
+  enum class Part { Host, Queue, Cta, Group, Ring, End };
   struct Strand {
     int64_t rank;
     Part part;
-    /// The queue, or the number of the CTA or of the group.
+    /// The queue, or the number of the CTA, of that whose tiles hand commands
+    /// over, or of the group.
     int64_t number;
     /// The next thing to do, and the next of its waits.
     int64_t step = 0, wait = 0;
@@ -152,6 +161,12 @@ private:
     bool running = false, done = false;
     /// What had been seen when it started.
     Seen started;
+    /// Whether another strand of the rank, and no flag, keeps it from its step.
+    bool held = false;
+  };
+  /// A command that the how-manieth tile of a CTA hands over.
+  struct Handed {
+    int64_t row, tile;
   };
   struct Command {
     int64_t row;
@@ -184,6 +199,10 @@ private:
   unsigned tileComponent(int64_t rank, int64_t cta) const {
     return throughComponent(ranks) + rank * ctas + cta;
   }
+  /// The realization of a queue that is no tile's.
+  static chunk::Realization getRealization(QueueId queue) {
+    return static_cast<chunk::Realization>(queue % kNumRealizations);
+  }
   static unsigned lookUp(const Seen &seen, unsigned component);
   static void join(Seen &seen, const Vector &other);
   static void set(Seen &seen, unsigned component, unsigned value) {
@@ -211,6 +230,10 @@ private:
   bool isTile(int64_t rank, TileStep step) const {
     return step.position < static_cast<int64_t>(tables[rank].getTiles().size());
   }
+  /// Whether a CTA has stored its how-manieth tile.
+  static bool isStored(const Strand &cta, int64_t tile) {
+    return cta.done || cta.step > 2 * (tile + 1);
+  }
   /// The group, of its rank, of the tile at a position of the order; and what
   /// it waits for before it stores.
   TileGroupRow getTileGroup(int64_t rank, int64_t position) const;
@@ -220,16 +243,20 @@ private:
   mlir::LogicalResult checkWaits(int64_t rank);
   mlir::LogicalResult checkWait(const Strand &strand, WaitRow wait);
   mlir::LogicalResult collectTwins();
+  void addQueues(int64_t rank);
 
   /// What strand `strand` does at its present step.
   RowRange getStepWaits(const Strand &strand);
   int64_t getNumSteps(const Strand &strand);
   void start(unsigned strand, const Seen &seen);
   void run();
+  /// The strand of its rank that keeps a strand from its step, if one does.
+  std::optional<unsigned> getHolder(const Strand &strand) const;
   /// Goes on until the strand has to wait or is at its end.
   void advance(unsigned strand);
   bool isOver(Strand &strand, WaitRow wait);
   void perform(Strand &strand);
+  void performCommand(Strand &strand, Position position);
   void finish(Strand &strand);
   void raise(int64_t rank, int64_t signal, const Vector &seen);
   void finishPart(int64_t rank, const Seen &seen);
@@ -261,6 +288,12 @@ private:
 
   std::vector<std::vector<Command>> queues;
   std::vector<std::vector<Position>> positions;
+  /// By rank and CTA, what its tiles hand over, in order; and by rank, the
+  /// queue of the role that they hand it over to, if they do.
+  std::vector<std::vector<std::vector<Handed>>> rings;
+  std::vector<std::optional<QueueId>> ringQueues;
+  /// By rank and row, where the commands that tiles hand over stand there.
+  std::vector<llvm::DenseMap<int64_t, std::pair<int64_t, int64_t>>> ringSteps;
   std::vector<std::vector<Seen>> tileSeen, storeSeen;
   std::vector<Seen> hostSeen, endSeen;
   /// By rank and group, the tiles left, and what those that are done have seen.

@@ -105,34 +105,10 @@ public:
       addOrigin(produce);
   }
 
-  /// Carries out a transfer.
+  /// Carries out a transfer, of which each part is combined with what is there.
   void move(unsigned id) {
-    Box src = graph.getSrcBox(id), dst = graph.getDstBox(id);
-    Place from = graph.getSrcPlace(id), to = graph.getDstPlace(id);
-    std::optional<Reduction> reduction = graph.getTransfer(id).getReduction();
-    SmallVector<std::pair<Box, Piece>> moved;
-    forEachPiece(from, src, [&](const Box &part, const Piece &piece) {
-      Box there = part;
-      Piece copy{piece.content, id};
-      copy.content.isCounted |= graph.getTransfer(id).getCounts() != nullptr;
-      for (size_t i = 0; i < there.offsets.size(); ++i) {
-        int64_t distance = src.offsets[i] - dst.offsets[i];
-        there.offsets[i] -= distance;
-        copy.content.shift(i, distance);
-      }
-      if (!reduction) {
-        moved.emplace_back(std::move(there), std::move(copy));
-        return;
-      }
-      forEachPiece(to, there, [&](const Box &box, const Piece &old) {
-        Piece sum{old.content, id};
-        sum.content.combine(copy.content, *reduction, graph);
-        moved.emplace_back(box, std::move(sum));
-      });
-    });
-    getMap(to).subtract(dst);
-    for (auto &[box, piece] : moved)
-      write(to, std::move(box), std::move(piece));
+    for (const Box &src : graph.getSrcBoxes(id))
+      move(id, src);
   }
 
   /// Lets tiles add to what is there.
@@ -160,6 +136,35 @@ public:
   }
 
 private:
+  void move(unsigned id, const Box &src) {
+    Box dst = graph.getDstBox(id);
+    Place from = graph.getSrcPlace(id), to = graph.getDstPlace(id);
+    std::optional<Reduction> reduction = graph.getTransfer(id).getReduction();
+    SmallVector<std::pair<Box, Piece>> moved;
+    forEachPiece(from, src, [&](const Box &part, const Piece &piece) {
+      Box there = part;
+      Piece copy{piece.content, id};
+      copy.content.isCounted |= graph.getTransfer(id).getCounts() != nullptr;
+      for (size_t i = 0; i < there.offsets.size(); ++i) {
+        int64_t distance = src.offsets[i] - dst.offsets[i];
+        there.offsets[i] -= distance;
+        copy.content.shift(i, distance);
+      }
+      if (!reduction) {
+        moved.emplace_back(std::move(there), std::move(copy));
+        return;
+      }
+      forEachPiece(to, there, [&](const Box &box, const Piece &old) {
+        Piece sum{old.content, id};
+        sum.content.combine(copy.content, *reduction, graph);
+        moved.emplace_back(box, std::move(sum));
+      });
+    });
+    getMap(to).subtract(dst);
+    for (auto &[box, piece] : moved)
+      write(to, std::move(box), std::move(piece));
+  }
+
   /// A region that a rank brings along is made of itself.
   template <typename RegionOp> void addOrigin(RegionOp op) {
     Place place{op.getRank(), op.getBuffer()};

@@ -19,8 +19,9 @@ using namespace chunk;
 namespace {
 
 /// Goes through the transfers in the order of the plan and keeps, of every
-/// place, which transfer wrote what is there now, and which have read it since.
-/// If each transfer is ordered with those, it is with all before them.
+/// place, which transfer wrote what is there now, which have added to it since
+/// without an order among them, and which have read it since. If each transfer
+/// is ordered with those, it is with all before them.
 class Checker {
 public:
   explicit Checker(PlanGraph &graph) : graph(graph) {}
@@ -37,7 +38,7 @@ public:
 
 private:
   struct Accesses {
-    BoxMap writes, reads;
+    BoxMap writes, sums, reads;
   };
 
   Accesses &getAccesses(Place place) {
@@ -45,6 +46,7 @@ private:
         accesses.try_emplace({place.first, graph.getBufferIndex(place.second)});
     if (isNew) {
       it->second.writes = BoxMap(graph.getWriters(place).getDim());
+      it->second.sums = BoxMap(graph.getWriters(place).getDim());
       it->second.reads = BoxMap(graph.getReaders(place).getDim());
     }
     return it->second;
@@ -154,11 +156,12 @@ private:
 
   /// Inputs, tiles and transfers that this one comes after cover the source.
   LogicalResult checkSource(unsigned id) {
-    Box region = graph.getSrcBox(id);
     Place place = graph.getSrcPlace(id);
-    if (failed(checkRead(id, place, region)))
-      return failure();
-    getAccesses(place).reads.insert(std::move(region), id);
+    for (Box &region : graph.getSrcBoxes(id)) {
+      if (failed(checkRead(id, place, region)))
+        return failure();
+      getAccesses(place).reads.insert(std::move(region), id);
+    }
     return success();
   }
 
@@ -182,6 +185,10 @@ private:
         subtract(missing, part);
       else
         unordered = writer;
+    });
+    there.sums.forEachOverlap(region, [&](const Box &, unsigned other) {
+      if (!graph.isOrdered(other, id) && !graph.commute(other, id))
+        unordered = other;
     });
     if (unordered)
       return reportReadDuringWrite(id, *unordered);
@@ -212,15 +219,21 @@ private:
     });
     if (reader)
       return reportReadDuringWrite(*reader, id);
-    there.writes.forEachOverlap(region, [&](const Box &, unsigned other) {
-      if (!graph.isOrdered(other, id))
-        writer = other;
-    });
+    for (BoxMap *map : {&there.writes, &there.sums})
+      map->forEachOverlap(region, [&](const Box &, unsigned other) {
+        if (!graph.isOrdered(other, id) && !graph.commute(other, id))
+          writer = other;
+      });
     if (writer)
       return report(id, *writer,
                     "writes a chunk of rank " + Twine(place.first) +
                         " that another transfer writes too");
+    if (graph.getTransfer(id).getUnordered()) {
+      there.sums.insert(std::move(region), id);
+      return success();
+    }
     there.reads.subtract(region);
+    there.sums.subtract(region);
     there.writes.subtract(region);
     there.writes.insert(std::move(region), id);
     return success();

@@ -164,7 +164,7 @@ private:
   LogicalResult checkInput(unsigned id) {
     Place place = graph.getSrcPlace(id);
     if (place.first == graph.getTransfer(id).getExecutor() ||
-        !graph.getInputIndex(place).overlaps(graph.getSrcBox(id)))
+        !graph.readsInput(id))
       return success();
     ArrayRef<Position> copies = getStagingCopies(place.first);
     if (!order.isStaged(place.first, atStart(id)) ||
@@ -329,7 +329,7 @@ private:
 
   /// A stream carries out the commands of one call after those of another.
   bool isSameStream(Position a, Position b) {
-    return a.queue == b.queue && isEngine(CallOrder::getRealization(a.queue));
+    return a.queue == b.queue && order.isEngineQueue(a.queue);
   }
 
   /// When a rank replaces its input, nobody reads that of the call before.
@@ -485,7 +485,7 @@ struct CheckTables : impl::CheckTablesPassBase<CheckTables> {
     SmallVector<ScheduleTables> tables;
     for (ScheduleOp schedule : schedules) {
       FailureOr<ScheduleTables> read = ScheduleTables::read(schedule);
-      if (failed(read) || failed(checkCommandRegions(graph, *read)))
+      if (failed(read) || failed(checkCommandRegions(graph, kernel, *read)))
         return signalPassFailure();
       tables.push_back(*read);
     }

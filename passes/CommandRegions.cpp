@@ -76,19 +76,14 @@ namespace {
 /// Goes through the commands of one rank.
 class Checker {
 public:
-  Checker(PlanGraph &graph, const ScheduleTables &tables)
-      : graph(graph), tables(tables), rank(tables.getRank()),
+  Checker(PlanGraph &graph, KernelOp kernel, const ScheduleTables &tables)
+      : graph(graph), kernel(kernel), tables(tables), rank(tables.getRank()),
         buffers(graph.getPlan().getBuffers()),
         roles(getRoles(graph.getPlan())) {}
 
   LogicalResult check() {
-    unsigned next = 0;
-    auto skipOthers = [&]() {
-      while (next < graph.size() &&
-             graph.getTransfer(next).getExecutor() != rank)
-        ++next;
-    };
-    skipOthers();
+    if (failed(findExpected()))
+      return failure();
     for (auto [row, command] : llvm::enumerate(tables.getCommands())) {
       if (command.pause < 0 || command.pause > StrategyAttr::kMaxPause)
         return report(row) << "expects pause to be in [0, "
@@ -99,26 +94,23 @@ public:
           return failure();
         continue;
       }
-      if (command.transfer != next && started && missing.empty()) {
-        started = false;
-        ++next;
-        skipOthers();
-      }
-      if (next == graph.size() || command.transfer != next)
+      if (started && missing.empty() && command.transfer != expected.front())
+        pass();
+      if (expected.empty() || command.transfer != expected.front())
         return report(row) << "carries out transfer " << command.transfer
                            << ", but expects "
-                           << (next == graph.size()
+                           << (expected.empty()
                                    ? "no further one"
-                                   : "transfer " + Twine(next).str());
-      if (failed(checkCommand(row, command)))
+                                   : "transfer " +
+                                         Twine(expected.front()).str());
+      if (failed(checkCommand(row, command)) ||
+          failed(checkTile(row, command.transfer)))
         return failure();
     }
-    if (started && missing.empty()) {
-      ++next;
-      skipOthers();
-    }
-    if (next != graph.size())
-      return graph.getTransfer(next).emitOpError()
+    if (started && missing.empty())
+      pass();
+    if (!expected.empty())
+      return graph.getTransfer(expected.front()).emitOpError()
              << "is carried out "
              << (started ? "only in part by the commands of rank "
                          : "by no command of rank ")
@@ -127,6 +119,55 @@ public:
   }
 
 private:
+  /// The transfers of the rank in the order of their commands.
+  LogicalResult findExpected() {
+    std::map<int64_t, SmallVector<unsigned>> ofTile;
+    for (unsigned id = 0; id < graph.size(); ++id) {
+      if (graph.getTransfer(id).getExecutor() != rank)
+        continue;
+      if (auto tile = graph.getTransfer(id).getTile())
+        ofTile[*tile].push_back(id);
+      else
+        transfers.push_back(id);
+    }
+    if (!ofTile.empty()) {
+      FailureOr<SmallVector<int64_t>> order =
+          readTileOrder(kernel, tables.getSchedule());
+      if (failed(order))
+        return failure();
+      for (int64_t tile : *order)
+        llvm::append_range(transfers, ofTile[tile]);
+    }
+    for (auto [tile, row] : llvm::enumerate(tables.getTileGroups()))
+      for (int64_t number = row.commands.begin; number < row.commands.end;
+           ++number)
+        tileOf[number] = tile;
+    expected = transfers;
+    return success();
+  }
+
+  /// Goes on to the next transfer.
+  void pass() {
+    started = false;
+    expected = expected.drop_front();
+  }
+
+  LogicalResult checkTile(int64_t row, unsigned id) {
+    auto it = tileOf.find(row);
+    int64_t tile = it == tileOf.end() ? Queue::kNoTile : it->second;
+    int64_t named = graph.getQueue(id).tile;
+    if (tile == named)
+      return success();
+    InFlightDiagnostic diag = report(row);
+    if (tile == Queue::kNoTile)
+      diag << "is handed over by no tile";
+    else
+      diag << "is handed over by tile " << tile;
+    if (named == Queue::kNoTile)
+      return diag << ", but its transfer by none";
+    return diag << ", but its transfer by tile " << named;
+  }
+
   InFlightDiagnostic report(int64_t row) {
     int64_t transfer = tables.getCommands()[row].transfer;
     Location where =
@@ -149,11 +190,9 @@ private:
                          << ", but its transfer has '"
                          << stringifyRealization(*transfer.getRealization())
                          << "'";
-    auto kind = transfer.getReduction();
-    int64_t reduction = kind ? 1 + static_cast<int64_t>(*kind) : kNoReduction;
-    if (command.reduction != reduction)
-      return report(row) << "has reduction " << command.reduction
-                         << ", but its transfer has " << reduction;
+    if (failed(checkCombination(row, command, getCombination(transfer),
+                                "its transfer has")))
+      return failure();
     std::array<int64_t, 3> count{kNoBuffer, 0, 0};
     if (auto at = transfer.getCountAt())
       count = {graph.getBufferIndex(transfer.getCounts()), at->front(),
@@ -173,7 +212,7 @@ private:
     std::optional<Box> src =
         checkEnd(row, "source", command.src, graph.getSrcPlace(id), command,
                  command.srcStride);
-    if (!src)
+    if (!src || failed(checkParts(row, command, *src)))
       return failure();
     std::optional<Box> dst =
         checkEnd(row, "destination", command.dst, graph.getDstPlace(id),
@@ -202,6 +241,44 @@ private:
                          << src->sizes << "] of its source, but transfer " << id
                          << " moves no such part, or has moved some of it "
                             "before";
+    return success();
+  }
+
+  LogicalResult checkCombination(int64_t row, const CommandRow &command,
+                                 const Combination &expected, StringRef whose) {
+    for (auto [what, found, wanted] :
+         {std::tuple("reduction", command.reduction, expected.reduction),
+          std::tuple("parts", command.parts, expected.parts),
+          std::tuple("part_stride", command.partStride, expected.partStride),
+          std::tuple("behind", command.behind, expected.behind)})
+      if (found != wanted)
+        return report(row) << "has " << what << " " << found << ", but "
+                           << whose << " " << wanted;
+    return success();
+  }
+
+  /// The parts of a command lie to one another as those of its transfer, of
+  /// which `first` is in the first one.
+  LogicalResult checkParts(int64_t row, const CommandRow &command,
+                           const Box &first) {
+    TransferOpInterface transfer = graph.getTransfer(command.transfer);
+    for (int64_t part = 1; part < command.parts; ++part) {
+      CommandEnd end = command.src;
+      end.offset += part * command.partStride;
+      std::optional<Box> box =
+          checkEnd(row, "source", end, graph.getSrcPlace(command.transfer),
+                   command, command.srcStride);
+      if (!box)
+        return failure();
+      Box expected = first;
+      for (auto [offset, distance] :
+           llvm::zip(expected.offsets, *transfer.getStep()))
+        offset += part * distance;
+      if (!(*box == expected))
+        return report(row) << "has part " << part << " at offsets ["
+                           << box->offsets << "], but its transfer at ["
+                           << expected.offsets << "]";
+    }
     return success();
   }
 
@@ -240,10 +317,9 @@ private:
                          << ", but another part of it is staged by "
                          << *stagingRole;
     stagingRole = command.realization;
-    if (command.reduction != kNoReduction)
-      return report(row) << "stages an input, so it has to copy, but has "
-                            "reduction "
-                         << command.reduction;
+    if (failed(checkCombination(row, command, Combination(),
+                                "stages an input, which is to have")))
+      return failure();
     if (command.countBuffer != kNoBuffer)
       return report(row) << "stages an input, so it has to move all of it, but "
                             "reads its number of rows from buffer "
@@ -288,9 +364,15 @@ private:
   }
 
   PlanGraph &graph;
+  KernelOp kernel;
   const ScheduleTables &tables;
   int64_t rank;
   SmallVector<BufferOp> buffers;
+  /// The transfers of the rank, and those that are left; by command, the tile
+  /// that hands it over.
+  SmallVector<unsigned> transfers;
+  ArrayRef<unsigned> expected;
+  llvm::DenseMap<int64_t, int64_t> tileOf;
   /// Whether commands of the present transfer have been seen, and what of it
   /// they leave.
   bool started = false;
@@ -306,7 +388,7 @@ private:
 
 } // namespace
 
-LogicalResult syncopate::checkCommandRegions(PlanGraph &graph,
+LogicalResult syncopate::checkCommandRegions(PlanGraph &graph, KernelOp kernel,
                                              const ScheduleTables &tables) {
-  return Checker(graph, tables).check();
+  return Checker(graph, kernel, tables).check();
 }

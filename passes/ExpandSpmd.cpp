@@ -81,9 +81,8 @@ private:
       return decltype(kind)::create(
           builder, transfer.getLoc(), transfer.getSrc(), route.srcOffsets,
           transfer.getDst(), route.dstOffsets, route.sizes, route.srcRank,
-          route.dstRank, transfer.getReductionAttr(), Value{},
-          DenseI64ArrayAttr{}, after, transfer.getRealizationAttr(),
-          IntegerAttr{});
+          route.dstRank, transfer.getReductionAttr(), after,
+          transfer.getRealizationAttr());
     };
     return transfer.getDirection() == Direction::Push ? create(PutOp{})
                                                       : create(GetOp{});

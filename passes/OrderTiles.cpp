@@ -49,6 +49,9 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
     for (auto schedule :
          llvm::make_early_inc_range(plan.getBody().getOps<ScheduleOp>()))
       schedule.erase();
+    // The order does not depend on who carries out what tiles have computed.
+    for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
+      transfer.setTile(std::nullopt);
     PlanGraph graph(plan);
     if (failed(graph.requireRealizations()))
       return signalPassFailure();
@@ -89,8 +92,8 @@ private:
   }
 
   /// When each group of a rank's tiles should be done, from its first group on:
-  /// first those that are read for other ranks, in the order of the transfers
-  /// that wait for them, then those that only stay.
+  /// first those that other ranks wait for, in the order of the transfers that
+  /// do so here or there, then those that only stay.
   static SmallVector<int64_t> orderGroups(PlanGraph &graph,
                                           const TileGroups &groups,
                                           int64_t rank, TileOrder policy) {
@@ -99,8 +102,9 @@ private:
     for (int64_t group = first; group < end; ++group) {
       int64_t time = 2 * graph.size();
       for (unsigned id : groups[group].transfers) {
-        bool leaves = graph.getSrcPlace(id).first == rank &&
-                      graph.getDstPlace(id).first != rank;
+        bool leaves = graph.getQueue(id).first != rank ||
+                      (graph.getSrcPlace(id).first == rank &&
+                       graph.getDstPlace(id).first != rank);
         time = std::min<int64_t>(time, leaves ? id : graph.size() + id);
       }
       times.push_back(policy == TileOrder::Arrival ? time : 0);
@@ -113,7 +117,7 @@ private:
                               ArrayRef<int64_t> departure,
                               const TileGroups &groups, TileOrder policy,
                               int64_t rows) {
-    using Key = std::array<int64_t, 6>;
+    using Key = std::array<int64_t, 7>;
     int64_t rank = dependence.getRank();
     int64_t count = kernel.getNumTiles();
     // When the last transfer of each set arrives.
@@ -132,8 +136,16 @@ private:
       int64_t group = groups.getGroup(rank, tile);
       int64_t leaves = group < 0 ? std::numeric_limits<int64_t>::max()
                                  : departure[group - groups.getFirst(rank)];
-      keys[tile] = {
-          last[dependence.getSet(tile)], leaves, c0 / rows, c1, c2, c0};
+      // Tiles of other ranks, which may wait for none of this rank's that add,
+      // make what those add to: they would wait for each other otherwise.
+      bool adds = !dependence.getSets()[dependence.getSummedSet(tile)].empty();
+      keys[tile] = {adds && policy == TileOrder::Arrival,
+                    last[dependence.getSet(tile)],
+                    leaves,
+                    c0 / rows,
+                    c1,
+                    c2,
+                    c0};
     }
     SmallVector<int64_t> tiles(count), values;
     std::iota(tiles.begin(), tiles.end(), 0);

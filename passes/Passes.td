@@ -83,7 +83,7 @@ def SplitTransfersPass
     can be pipelined.
 
     Each transfer becomes up to `splits` transfers along its first dimension
-    of more than one row. Where a transfer forwards exactly what its
+    of more than one row, or as many as its size asks for. Where a transfer forwards exactly what its
     predecessor brought, piece i comes after piece i; otherwise after all.
 
     Pieces of a transfer whose number of rows is read at run time read the same
@@ -105,11 +105,13 @@ def AssignRealizationPass
   let summary = "Choose how each transfer is carried out";
   let description = [{
     Gives a realization to every transfer that has none: the option, else the
-    strategy's. If some transfer is carried out by dedicated CTAs, the kernel
+    strategy's; and if that cannot make its reduction, `ldst_dedicated` beside
+    `tma_dedicated`, and else `ldst_colocated`. If some transfer is carried out by dedicated CTAs, the kernel
     gets `comm_ctas` of them.
 
-    Errors: a realization that the compiler does not lower, or that cannot
-    reduce, or that the host issues though rows are counted at run time; fewer dedicated CTAs than dedicated realizations.
+    Errors: a realization that the compiler does not lower, or one named by a
+    transfer whose reduction it cannot make, or that the host issues though rows
+    are counted at run time; fewer dedicated CTAs than dedicated realizations.
     Example: test/passes/assign-realization.mlir.
   }];
   let options = [
@@ -125,7 +127,8 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
   let description = [{
     A pure check. Every byte that a transfer reads is an input of its source
     rank or was brought there by a transfer that it comes after; no two
-    transfers that are not ordered write the same bytes, and none writes what
+    transfers that are not ordered write the same bytes, unless both are
+    unordered sums, and none writes what
     another that is not ordered with it reads. A transfer that reduces reads its
     destination too. That an input is overwritten is no mistake of a plan, but
     `chunk-build-tables` refuses it.
@@ -180,7 +183,8 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     coordinate.
 
     Requires: realizations; a footprint for each bound argument.
-    Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`.
+    Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
+    `tile` on transfers.
     Errors: a tile that reads what no input or transfer provides.
     Example: test/passes/order-tiles.mlir.
   }];
@@ -190,6 +194,29 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     Option<"group", "group", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];
+}
+
+def UseTileRingPass : Pass<"chunk-use-tile-ring", "::syncopate::chunk::PlanOp"> {
+  let summary = "Let tiles hand transfers over to the role beside them";
+  let description = [{
+    Why: a co-located role that moves what its own CTA has just computed need
+    not hear of it through global memory. The computing warps tell it which tile
+    is done through a ring of records in shared memory.
+
+    A put of a co-located realization is handed over if it waits for nothing of
+    this call but one tile of its rank, and for no other transfer. There is one
+    ring in a CTA, of the realization that has most such transfers.
+
+    Between the tiles of its CTA such a role looks at its queue without
+    waiting. It waits for what stands in the queue only before its first tile,
+    as far as that comes after no tile, and behind its last one. So if a tile
+    of any rank needs what stands later in a role's queue, by way of whatever
+    transfers, that rank has no ring, and its tiles announce by flags what they
+    have computed.
+
+    Requires: realizations; footprints. Ensures: `tile` on the transfers that
+    are handed over, and on no other. Example: test/passes/use-tile-ring.mlir.
+  }];
 }
 
 def AllocateSignalsPass
@@ -250,13 +277,14 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
     * ranks that wait for each other in a circle;
     * rows, flags, ranks and bytes that are not there.
 
-    Tiles raise no flags, so the order in which a pipelined loop waits for those
-    of a CTA cannot close a circle: waiting for a later tile's data ahead of
-    time only makes more of it known.
+    A pipelined loop may wait for a tile before it stores the one before, and a
+    tile may wait until the role beside it has taken up what the one before has
+    handed over: both are taken to be so always.
 
     Requires: `chunk-check-plan` and `chunk-check-kernel` have passed; complete
     tables. Errors name the rank, the transfer and the other side.
-    Example: test/passes/check-tables-invalid.mlir.
+    Examples: test/passes/check-tables-invalid.mlir,
+    test/passes/check-tables-tiles-invalid.mlir.
   }];
 }
 

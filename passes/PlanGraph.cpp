@@ -66,7 +66,8 @@ PlanGraph::PlanGraph(PlanOp plan) : plan(plan) {
     nodeOfTransfer.push_back(node);
     transfers.push_back(transfer);
     writers[key(getDstPlace(id))].add(getDstBox(id), id);
-    readers[key(getSrcPlace(id))].add(getSrcBox(id), id);
+    for (Box &part : getSrcBoxes(id))
+      readers[key(getSrcPlace(id))].add(std::move(part), id);
   }
 }
 
@@ -222,8 +223,21 @@ BoxIndex &PlanGraph::getReadingRanks(Place place) {
   return it->second;
 }
 
-Box PlanGraph::getSrcBox(unsigned id) {
-  return {transfers[id].getSrcOffsets(), transfers[id].getSizes()};
+Box PlanGraph::getSrcBox(unsigned id, int64_t part) {
+  return {transfers[id].getPartOffsets(part), transfers[id].getSizes()};
+}
+
+SmallVector<Box, 1> PlanGraph::getSrcBoxes(unsigned id) {
+  SmallVector<Box, 1> boxes;
+  for (int64_t part = 0; part < transfers[id].getParts(); ++part)
+    boxes.push_back(getSrcBox(id, part));
+  return boxes;
+}
+
+bool PlanGraph::readsInput(unsigned id) {
+  return llvm::any_of(getSrcBoxes(id), [&](const Box &part) {
+    return getInputIndex(getSrcPlace(id)).overlaps(part);
+  });
 }
 
 Box PlanGraph::getDstBox(unsigned id) {
@@ -239,7 +253,10 @@ Place PlanGraph::getDstPlace(unsigned id) {
 }
 
 Queue PlanGraph::getQueue(unsigned id) {
-  return {transfers[id].getExecutor(), *transfers[id].getRealization()};
+  TransferOpInterface transfer = transfers[id];
+  std::optional<uint64_t> tile = transfer.getTile();
+  return {transfer.getExecutor(), *transfer.getRealization(),
+          tile ? static_cast<int64_t>(*tile) : Queue::kNoTile};
 }
 
 llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
@@ -255,7 +272,7 @@ llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {
     if (id < 0)
       continue;
     int64_t &end = free[getQueue(id)];
-    int64_t elements = 1;
+    int64_t elements = transfers[id].getParts();
     for (int64_t size : transfers[id].getSizes())
       elements *= size;
     end = std::min(std::max(end, ends[node]) + elements, limit);
@@ -280,6 +297,12 @@ LogicalResult PlanGraph::requireRealizations() {
     if (!transfer.getRealization())
       return transfer.emitOpError("has no realization; run "
                                   "chunk-assign-realization first");
+  for (TransferOpInterface transfer : transfers)
+    if (transfer.getTile() && (!isColocated(*transfer.getRealization()) ||
+                               transfer.getExecutor() != transfer.getSrcRank()))
+      return transfer.emitOpError()
+             << "expects a transfer that tile " << *transfer.getTile()
+             << " hands over to be a put of a co-located realization";
   int64_t dedicated = llvm::count_if(getRoles(plan), isDedicated);
   for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
     if (static_cast<int64_t>(kernel.getCommCtas()) < dedicated)

@@ -19,9 +19,27 @@ namespace syncopate {
 /// A rank's instance of a buffer.
 using Place = std::pair<int64_t, mlir::Value>;
 
-/// Who carries a transfer out: transfers of the same queue start, and are
+/// Who carries a transfer out, a rank's engine or role, and for those that a
+/// tile hands over, which one: transfers of the same queue start, and are
 /// announced, in the order of the plan.
-using Queue = std::pair<int64_t, chunk::Realization>;
+struct Queue : std::pair<int64_t, chunk::Realization> {
+  /// What stands for the tile of transfers that none hands over.
+  static constexpr int64_t kNoTile = -1;
+
+  Queue(int64_t rank, chunk::Realization realization, int64_t tile = kNoTile)
+      : pair(rank, realization), tile(tile) {}
+
+  bool operator<(const Queue &other) const {
+    return std::tie(first, second, tile) <
+           std::tie(other.first, other.second, other.tile);
+  }
+  bool operator==(const Queue &other) const {
+    return first == other.first && second == other.second && tile == other.tile;
+  }
+  bool operator!=(const Queue &other) const { return !(*this == other); }
+
+  int64_t tile;
+};
 
 /// The transfers of a plan without collectives, numbered in the order of the
 /// plan, and the joins between them.
@@ -63,7 +81,10 @@ public:
            isNodeOrdered(nodeOfTransfer[before], nodeOfTransfer[after]);
   }
 
-  Box getSrcBox(unsigned id);
+  /// What a transfer reads: of several parts that it combines, the first one,
+  /// or any.
+  Box getSrcBox(unsigned id, int64_t part = 0);
+  llvm::SmallVector<Box, 1> getSrcBoxes(unsigned id);
   Box getDstBox(unsigned id);
   Place getSrcPlace(unsigned id);
   Place getDstPlace(unsigned id);
@@ -90,6 +111,13 @@ public:
 
   /// Indices of a place's outputs.
   BoxIndex &getOutputIndex(Place place) { return outputIndices[key(place)]; }
+  /// True if a transfer reads an input.
+  bool readsInput(unsigned id);
+  /// True if both transfers add by atomic operations, so that neither has to
+  /// come after the other.
+  bool commute(unsigned id, unsigned other) {
+    return transfers[id].getUnordered() && transfers[other].getUnordered();
+  }
   /// True if tiles add to what is in a region.
   bool isAccumulated(Place place, const Box &region);
   /// True if a transfer touches, in `region`, what tiles then add to.

@@ -35,12 +35,20 @@ constexpr bool isDevice(chunk::Realization realization) {
   return isDedicated(realization) || isColocated(realization);
 }
 
-/// Loads and stores can do arithmetic in between; TMA can add.
+/// Loads and stores can do arithmetic in between; TMA can add one part.
 constexpr bool canReduce(chunk::Realization realization,
-                         chunk::Reduction reduction) {
+                         chunk::Reduction reduction, int64_t parts = 1) {
   return realization == chunk::Realization::LdstDedicated ||
          realization == chunk::Realization::LdstColocated ||
-         (isDevice(realization) && reduction == chunk::Reduction::Sum);
+         (isDevice(realization) && reduction == chunk::Reduction::Sum &&
+          parts == 1);
+}
+
+/// What carries out reductions that a realization cannot: loads and stores by
+/// the same warps, or by those beside the computing ones.
+constexpr chunk::Realization getReducing(chunk::Realization realization) {
+  return isDedicated(realization) ? chunk::Realization::LdstDedicated
+                                  : chunk::Realization::LdstColocated;
 }
 
 /// Whether the compiler knows how to make a program of it.

@@ -20,16 +20,23 @@ using namespace chunk;
 
 namespace {
 
+/// Where the number of pieces is chosen by size: what a piece has at least, and
+/// how many there are at most. A piece takes a few microseconds to announce and
+/// to start, and some tens to move; what nothing overlaps with is the last
+/// piece, or the first (docs/results).
+constexpr int64_t kPieceBytes = int64_t(8) << 20;
+constexpr int64_t kMaxPieces = 4;
+
 struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
   using Base::Base;
 
   void runOnOperation() override {
     PlanOp plan = getOperation();
-    int64_t count = splits;
+    count = splits;
     if (count == 0)
       count = plan.getStrategyOrDefault().getSplits();
-    if (count < 1 || count > StrategyAttr::kMaxSplits) {
-      plan.emitOpError() << "expects splits to be in [1, "
+    if (count < 0 || count > StrategyAttr::kMaxSplits) {
+      plan.emitOpError() << "expects splits to be in [0, "
                          << StrategyAttr::kMaxSplits << "], but got " << count;
       return signalPassFailure();
     }
@@ -37,6 +44,8 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
       return;
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       if (kernel.getNeeds()) {
+        if (count == 0)
+          return;
         kernel.emitOpError()
             << "expects splits to be 1, but got " << count
             << ": what its tiles need is a number of transfers "
@@ -50,7 +59,7 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
         llvm::to_vector(plan.getBody().getOps<TransferOpInterface>());
     int64_t made = 0;
     for (TransferOpInterface transfer : transfers) {
-      made += countPieces(transfer, count);
+      made += countPieces(transfer);
       if (made > PlanOp::kMaxTransfers) {
         plan.emitOpError() << "expects at most " << PlanOp::kMaxTransfers
                            << " transfers, but splits = " << count
@@ -59,7 +68,7 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
       }
     }
     for (TransferOpInterface transfer : transfers)
-      split(transfer, count);
+      split(transfer);
     for (TransferOpInterface transfer : llvm::reverse(transfers))
       if (pieces.contains(transfer->getResult(0)))
         transfer.erase();
@@ -71,22 +80,31 @@ private:
     return llvm::find_if(sizes, [](int64_t size) { return size > 1; });
   }
 
-  static int64_t countPieces(TransferOpInterface transfer, int64_t count) {
+  /// Rows of a piece along a dimension of `size`.
+  int64_t getPieceRows(TransferOpInterface transfer, int64_t size) {
+    if (count != 0)
+      return llvm::divideCeilSigned(size, count);
+    int64_t bytes =
+        transfer.getSrc().getType().getRegionBytes(transfer.getSizes());
+    return llvm::divideCeilSigned(
+        size, std::clamp<int64_t>(bytes / kPieceBytes, 1, kMaxPieces));
+  }
+
+  int64_t countPieces(TransferOpInterface transfer) {
     ArrayRef<int64_t> sizes = transfer.getSizes();
     const int64_t *longer = findDimension(sizes);
     if (longer == sizes.end())
       return 1;
-    int64_t rows = llvm::divideCeilSigned(*longer, count);
-    return llvm::divideCeilSigned(*longer, rows);
+    return llvm::divideCeilSigned(*longer, getPieceRows(transfer, *longer));
   }
 
-  void split(TransferOpInterface transfer, int64_t count) {
+  void split(TransferOpInterface transfer) {
     ArrayRef<int64_t> sizes = transfer.getSizes();
     const int64_t *longer = findDimension(sizes);
-    if (longer == sizes.end())
+    if (longer == sizes.end() || countPieces(transfer) == 1)
       return;
     unsigned dim = longer - sizes.begin();
-    int64_t rows = llvm::divideCeilSigned(sizes[dim], count);
+    int64_t rows = getPieceRows(transfer, sizes[dim]);
     OpBuilder builder(transfer);
     SmallVector<Value> made;
     for (int64_t begin = 0; begin < sizes[dim]; begin += rows) {
@@ -113,8 +131,9 @@ private:
     pieces[transfer->getResult(0)] = std::move(made);
   }
 
-  /// Where `piece` passes on piece `number` of what a predecessor brought, or
-  /// adds to it, lets it come after that piece alone.
+  /// Where `piece` passes on piece `number` of what a predecessor brought, as
+  /// one of its parts or alone, or adds to it, lets it come after that piece
+  /// alone.
   void narrowDependencies(TransferOpInterface whole, Operation *piece,
                           size_t number) {
     for (OpOperand &operand : piece->getOpOperands()) {
@@ -122,9 +141,12 @@ private:
       if (it == joins.end())
         continue;
       auto before = cast<TransferOpInterface>(it->second.getDefiningOp());
-      bool forwards = before.getDst() == whole.getSrc() &&
-                      before.getDstRank() == whole.getSrcRank() &&
-                      before.getDstOffsets() == whole.getSrcOffsets();
+      bool forwards = false;
+      if (before.getDst() == whole.getSrc() &&
+          before.getDstRank() == whole.getSrcRank())
+        for (int64_t part = 0; part < whole.getParts(); ++part)
+          forwards |=
+              before.getDstOffsets() == ArrayRef(whole.getPartOffsets(part));
       bool adds = whole.getReduction() && before.getDst() == whole.getDst() &&
                   before.getDstRank() == whole.getDstRank() &&
                   before.getDstOffsets() == whole.getDstOffsets();
@@ -133,6 +155,8 @@ private:
     }
   }
 
+  /// Pieces per transfer; by its size if it is 0.
+  int64_t count = 0;
   /// Tokens of the pieces of a split transfer, by its own token.
   llvm::DenseMap<Value, SmallVector<Value>> pieces;
   /// The token of the transfer whose pieces a join stands for.

@@ -6,12 +6,32 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Tables.h"
+#include "passes/Realizations.h"
 
 #include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
+
+Combination syncopate::getCombination(TransferOpInterface transfer) {
+  Combination result;
+  if (std::optional<Reduction> kind = transfer.getReduction())
+    result.reduction = transfer.getUnordered()
+                           ? kUnorderedSum
+                           : 1 + static_cast<int64_t>(*kind);
+  result.parts = transfer.getParts();
+  result.behind = transfer.getBehind();
+  if (std::optional<ArrayRef<int64_t>> step = transfer.getStep()) {
+    BufferType type = transfer.getSrc().getType();
+    int64_t stride = type.getElementBytes();
+    for (size_t dim = step->size(); dim-- > 0;) {
+      result.partStride += (*step)[dim] * stride;
+      stride *= type.getShape()[dim];
+    }
+  }
+  return result;
+}
 
 /// The values of a table. Emits an error if it is missing or has other columns.
 static FailureOr<ArrayRef<int64_t>> readTable(ScheduleOp schedule,
@@ -63,6 +83,46 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
   return success();
 }
 
+/// What tiles hand over is commands of one co-located realization, each handed
+/// over by one tile; and the others of that are as many as are carried out
+/// before them, or more.
+static LogicalResult checkHandedOver(const ScheduleTables &tables) {
+  ScheduleOp schedule = tables.getSchedule();
+  ArrayRef<CommandRow> commands = tables.getCommands();
+  llvm::BitVector seen(commands.size());
+  std::optional<int64_t> role;
+  for (auto [tile, row] : llvm::enumerate(tables.getTileGroups()))
+    for (int64_t number = row.commands.begin; number < row.commands.end;
+         ++number) {
+      int64_t realization = commands[number].realization;
+      if (!isColocated(static_cast<Realization>(realization)) ||
+          role.value_or(realization) != realization)
+        return schedule.emitOpError()
+               << "expects tiles to hand over commands of one co-located "
+                  "realization, but row "
+               << tile << " of tile_groups names one of realization "
+               << realization;
+      role = realization;
+      if (seen.test(number))
+        return schedule.emitOpError() << "expects command " << number
+                                      << " to be handed over by one tile, but "
+                                         "got another one in row "
+                                      << tile << " of tile_groups";
+      seen.set(number);
+    }
+  int64_t queued = 0;
+  for (auto [number, command] : llvm::enumerate(commands))
+    queued += role && command.realization == *role && !seen.test(number);
+  int64_t before = tables.getCall().beforeTiles;
+  if (before < 0 || before > queued)
+    return schedule.emitOpError()
+           << "expects before_tiles to be in [0, " << queued
+           << "], the commands that the role beside the tiles has besides, but "
+              "got "
+           << before;
+  return success();
+}
+
 FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
   ScheduleTables tables;
   tables.schedule = schedule;
@@ -111,9 +171,11 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
     if (failed(check("groups", row, group.signals, "signals", signals)))
       return failure();
   for (auto [row, tile] : llvm::enumerate(tables.getTileGroups()))
-    if (failed(check("tile_groups", row, tile.waits, "waits", waits)))
+    if (failed(check("tile_groups", row, tile.waits, "waits", waits)) ||
+        failed(check("tile_groups", row, tile.commands, "commands",
+                     *schedule.getCommands())))
       return failure();
-  if (failed(checkTileGroups(tables)))
+  if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)))
     return failure();
   const CallRow &call = tables.getCall();
   if (failed(check("calls", 0, call.open, "signals", signals)) ||

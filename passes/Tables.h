@@ -25,24 +25,41 @@ constexpr llvm::StringRef kTileColumns[] = {"c0", "c1", "c2", "wait_begin",
 constexpr llvm::StringRef kWaitColumns[] = {"signal", "count"};
 constexpr llvm::StringRef kSignalColumns[] = {"rank", "signal", "kind"};
 constexpr llvm::StringRef kCommandColumns[] = {
-    "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
-    "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
-    "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
-    "realization", "reduction",  "pause",      "count_buffer", "count_index",
-    "count_past"};
+    "transfer",    "src_rank",     "src_buffer",  "src_offset",   "dst_rank",
+    "dst_buffer",  "dst_offset",   "rows",        "row_bytes",    "src_stride",
+    "dst_stride",  "wait_begin",   "wait_end",    "signal_begin", "signal_end",
+    "realization", "reduction",    "pause",       "parts",        "part_stride",
+    "behind",      "count_buffer", "count_index", "count_past"};
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
-    "close_signal_begin", "close_signal_end", "needs_buffer",
-    "needs_index"};
+    "close_signal_begin", "close_signal_end", "before_tiles",
+    "needs_buffer",       "needs_index"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
-constexpr llvm::StringRef kTileGroupColumns[] = {"group", "accumulates",
-                                                 "wait_begin", "wait_end"};
+constexpr llvm::StringRef kTileGroupColumns[] = {
+    "group",    "accumulates",   "wait_begin",
+    "wait_end", "command_begin", "command_end"};
 
 /// What stands for the reduction of a command that copies; those that reduce
-/// have one more than the number of their \c chunk::Reduction.
+/// have one more than the number of their \c chunk::Reduction, but for sums by
+/// atomic operations.
 constexpr int64_t kNoReduction = 0;
+constexpr int64_t kUnorderedSum =
+    2 + static_cast<int64_t>(chunk::getMaxEnumValForReduction());
+
+/// How a command combines what it moves, in its columns of these names.
+struct Combination {
+  int64_t reduction = kNoReduction, parts = 1, partStride = 0, behind = 0;
+
+  bool operator==(const Combination &other) const {
+    return reduction == other.reduction && parts == other.parts &&
+           partStride == other.partStride && behind == other.behind;
+  }
+};
+
+/// How the commands of a transfer combine what they move.
+Combination getCombination(chunk::TransferOpInterface transfer);
 
 /// What stands for the buffer of a number of rows that is not read.
 constexpr int64_t kNoBuffer = -1;
@@ -75,12 +92,16 @@ struct CommandRow {
   int64_t rows, rowBytes, srcStride, dstStride;
   RowRange waits, signals;
   int64_t realization, reduction, pause;
+  int64_t parts, partStride, behind;
   /// Where its number of rows is read, and the rows before its first one; no
   /// buffer if it moves all of them.
   int64_t countBuffer, countIndex, countPast;
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;
+  /// How many commands of its queue a role that tiles hand commands over to
+  /// carries out before the first of those.
+  int64_t beforeTiles;
   /// Where what tiles need is read; no buffer if they need all that they name.
   int64_t needsBuffer, needsIndex;
 };
@@ -94,6 +115,8 @@ struct TileGroupRow {
   int64_t accumulates;
   /// What it then waits for before it stores.
   RowRange waits;
+  /// What it hands over to the role beside it.
+  RowRange commands;
 };
 
 /// Rows are read in place, so their fields are the columns, and nothing else.

@@ -15,6 +15,14 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
+/// True if a tile hands the transfer over, which needs no group for that.
+static bool isHandedOver(PlanGraph &graph, unsigned id, int64_t rank,
+                         int64_t tile) {
+  TransferOpInterface transfer = graph.getTransfer(id);
+  return transfer.getExecutor() == rank &&
+         transfer.getTile() == static_cast<uint64_t>(tile);
+}
+
 TileGroups::TileGroups(PlanGraph &graph) {
   PlanOp plan = graph.getPlan();
   int64_t ranks = plan.getNumRanks();
@@ -47,7 +55,8 @@ TileGroups::TileGroups(PlanGraph &graph) {
         for (BoxIndex *index :
              {&graph.getReaders(place), &graph.getWriters(place)})
           index->forEachOverlap(region, [&](unsigned id) {
-            if (!graph.isBeforeTiles(id, place, region))
+            if (!isHandedOver(graph, id, rank, tile) &&
+                !graph.isBeforeTiles(id, place, region))
               waiting.insert(id);
           });
       }

@@ -17,7 +17,8 @@ namespace syncopate {
 /// The tiles whose results transfers read or write, of all ranks of a plan. The
 /// tiles of one rank that the same transfers wait for are a group. Each tile is
 /// in one group at most, and a transfer waits for all of its groups, so that
-/// chunks need not end where tiles do.
+/// chunks need not end where tiles do. A transfer that the tile hands over
+/// does not wait for a group.
 class TileGroups {
 public:
   /// Looks at the kernel's write footprints; without a kernel there are none.

@@ -18,6 +18,7 @@ RESULTS = ROOT / "docs" / "results"
 sys.path[:0] = [str(ROOT / "test" / "sim"), str(ROOT / "test" / "python")]
 
 from faults_compute import COMPUTE_FAULTS  # noqa: E402
+from faults_handover import HANDOVER_FAULTS, HANDOVER_FORMS  # noqa: E402
 from faults_order import ORDER_FAULTS  # noqa: E402
 from faults_plan import EXAMPLES, PLAN_FAULTS  # noqa: E402
 from faults_tables import TABLE_FAULTS  # noqa: E402
@@ -27,7 +28,7 @@ from run_records import read_runs  # noqa: E402
 from sim_faults import FORMS, Fault  # noqa: E402
 from sim_table import PROGRAMS  # noqa: E402
 
-PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *TMA_FAULTS)
+PROTOCOL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *TMA_FAULTS, *HANDOVER_FAULTS)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -61,7 +62,8 @@ def _count() -> str:
     tries = sum(len(f.forms) for f in (*PROTOCOL_FAULTS, *COMPUTE_FAULTS, *TABLE_FAULTS))
     return (
         f"{kernel} faults of the fused kernel and {len(TABLE_FAULTS)} of the tables, on up to {len(FORMS)} programs "
-        f"each: {tries} broken programs, every one of which has to be found.\n"
+        f"each, those of tiles that hand commands over on up to {len(HANDOVER_FORMS)} others: {tries} broken programs, "
+        "every one of which has to be found.\n"
         f"{len(PLAN_FAULTS)} faults of plans, on up to {len(EXAMPLES)} plans each."
     )
 

@@ -1,135 +1,240 @@
-"""What people use today for all-gather + GEMM, each as good as it gets with public means."""
+"""What people use today for a GEMM with communication, each as good as it gets with public means."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.distributed as dist
 from benchmark.common.data import GemmData
-from benchmark.common.programs import choose_config, tma_can_address
-from benchmark.common.session import Candidate
+from benchmark.common.programs import Workload, choose_config, tma_can_address
+from benchmark.common.session import Candidate, Session
 
 from syncopate.kernels import gemm, gemm_pointers
 
-SPLITS = (1, 2, 4, 8)
+__all__ = ["Baselines"]
+
+SPLITS = (2, 4, 8)
 
 
-def gemm_candidates(data: GemmData, out: torch.Tensor) -> list[Candidate]:
-    """The GEMM alone on gathered data: cuBLAS, and our local kernel under plain Triton."""
+class Baselines:
+    """Candidates for one workload on one rank."""
 
-    def cublas(i: int) -> torch.Tensor:
-        return torch.mm(data.whole[i], data.weight.T, out=out)
+    def __init__(self, workload: Workload, data: GemmData, session: Session) -> None:
+        self.workload, self.data, self.session = workload, data, session
+        m, n, k = data.shape
+        self.rows = m // session.world_size
+        self.c = torch.empty((m, n), dtype=torch.bfloat16, device="cuda")
+        # What moves: the factor before the GEMM, or its product after it.
+        self.before = workload in (Workload.AG_GEMM, Workload.A2A_GEMM)
+        moved = (m, k) if self.before else (m, n)
+        if workload is Workload.GEMM_RS:
+            moved = (self.rows, n)
+        self.moved = torch.empty(moved, dtype=torch.bfloat16, device="cuda")
+        if workload is Workload.GEMM_AR:
+            self.moved = self.c
 
-    return [
-        Candidate("gemm_cublas", cublas, poison=out),
-        Candidate("gemm_triton", _local_kernel(data, out), poison=out),
-    ]
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that a rank receives from others at least."""
+        _, n, k = self.data.shape
+        shots = 2 if self.workload is Workload.GEMM_AR else 1
+        row = (k if self.before else n) * self.c.element_size()
+        return shots * (self.session.world_size - 1) * self.rows * row
 
+    def gemms(self) -> list[Candidate]:
+        """The GEMM alone on data that has been moved: cuBLAS, and our local kernel under plain Triton."""
+        return [
+            Candidate("gemm_cublas", self._multiply),
+            Candidate("gemm_triton", self._local_kernel()),
+        ]
 
-def _local_kernel(data: GemmData, out: torch.Tensor) -> Callable[[int], torch.Tensor]:
-    from triton.tools.tensor_descriptor import TensorDescriptor
+    def communication(self) -> Candidate:
+        """The communication alone: NCCL."""
+        return Candidate("nccl", self._communicate)
 
-    (m, k), n = data.whole[0].shape, data.weight.shape[0]
-    config = choose_config(m, n, k)
-    constants = {**config.constexprs(), **config.options()}
-    grid = (config.num_ctas,)
-    if tma_can_address(n, k):
-        blocks = (
-            (config.block_m, config.block_k),
-            (config.block_n, config.block_k),
-            (config.block_m, config.block_n),
-        )
-        inputs = [TensorDescriptor.from_tensor(whole, list(blocks[0])) for whole in data.whole]
-        b = TensorDescriptor.from_tensor(data.weight, list(blocks[1]))
-        c = TensorDescriptor.from_tensor(out, list(blocks[2]))
+    def sequence(self, name: str = "cublas_nccl") -> Candidate:
+        """cuBLAS, and NCCL before or after it."""
 
         def call(i: int) -> torch.Tensor:
+            if self.before:
+                moved = self._communicate(i)
+                return torch.mm(moved, self.data.weight.T, out=self.c)
+            self._multiply(i)
+            return self._communicate(i)
+
+        return Candidate(name, call)
+
+    def split_streams(self) -> list[Candidate]:
+        """NCCL on a second stream, piece by piece, while the GEMM of other pieces runs."""
+        make = {
+            Workload.AG_GEMM: self._split_gather,
+            Workload.A2A_GEMM: self._split_exchange_before,
+        }.get(self.workload, self._split_after)
+        return [
+            Candidate(f"split_streams/{pieces}", make(pieces))
+            for pieces in SPLITS
+            if self.rows % pieces == 0
+        ]
+
+    def async_tp(self) -> Candidate | None:
+        """AsyncTP, the fused operator of torch over symmetric memory, where there is one."""
+        name = dist.group.WORLD.group_name
+        ops, weight = torch.ops.symm_mem, self.data.weight.T
+
+        def gather(i: int) -> torch.Tensor:
+            inputs = self.data.inputs[i]
+            _, outputs = ops.fused_all_gather_matmul(inputs, [weight], 0, name, return_A=False)
+            return outputs[0]
+
+        def scatter(i: int) -> torch.Tensor:
+            out: torch.Tensor = ops.fused_matmul_reduce_scatter(
+                self.data.inputs[i], weight, "sum", 0, name
+            )
+            return out
+
+        call = {Workload.AG_GEMM: gather, Workload.GEMM_RS: scatter}.get(self.workload)
+        if call is None:
+            return None
+        # The first call allocates its workspace, and says whether the operator takes these shapes.
+        call(0)
+        return Candidate("async_tp", call)
+
+    def _multiply(self, i: int) -> torch.Tensor:
+        return torch.mm(self.data.factors[i], self.data.weight.T, out=self.c)
+
+    def _communicate(self, i: int) -> torch.Tensor:
+        given = self.data.inputs[i] if self.before else self.c
+        if self.workload is Workload.AG_GEMM:
+            dist.all_gather_into_tensor(self.moved, given)
+        elif self.workload is Workload.GEMM_RS:
+            dist.reduce_scatter_tensor(self.moved, given)
+        elif self.workload is Workload.GEMM_AR:
+            dist.all_reduce(self.moved)
+        else:
+            dist.all_to_all_single(self.moved, given)
+        return self.moved
+
+    def _local_kernel(self) -> Callable[[int], torch.Tensor]:
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        m, n, k = self.data.shape
+        ctas = torch.cuda.get_device_properties().multi_processor_count
+        config = dataclasses.replace(choose_config(m, n, k), num_ctas=ctas)
+        constants = {**config.constexprs(), **config.options()}
+        grid = (ctas,)
+        if not tma_can_address(n, k):
+
+            def by_pointers(i: int) -> torch.Tensor:
+                a, b = self.data.factors[i], self.data.weight
+                gemm_pointers[grid](a, b, self.c, m, n, k, k, k, n, **constants)
+                return self.c
+
+            return by_pointers
+
+        def describe(tensor: torch.Tensor, block: Sequence[int]) -> TensorDescriptor:
+            return TensorDescriptor.from_tensor(tensor, list(block))
+
+        inputs = [describe(a, (config.block_m, config.block_k)) for a in self.data.factors]
+        b = describe(self.data.weight, (config.block_n, config.block_k))
+        c = describe(self.c, (config.block_m, config.block_n))
+
+        def by_descriptors(i: int) -> torch.Tensor:
             gemm[grid](inputs[i], b, c, m, n, k, **constants)
-            return out
-    else:
+            return self.c
+
+        return by_descriptors
+
+    def _blocks(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.view(self.session.world_size, self.rows, -1)
+
+    def _pieces(self, pieces: int) -> list[tuple[slice, torch.cuda.Event]]:
+        step = self.rows // pieces
+        return [(slice(i * step, (i + 1) * step), torch.cuda.Event()) for i in range(pieces)]
+
+    def _split_gather(self, pieces: int) -> Callable[[int], torch.Tensor]:
+        """The own shard's GEMM runs first, then each piece's as it arrives."""
+        side, start = torch.cuda.Stream(priority=-1), torch.cuda.Event()
+        world, rank, k = self.session.world_size, self.session.rank, self.data.shape[2]
+        parts = self._pieces(pieces)
+        gathered = [
+            torch.empty((world, self.rows // pieces, k), dtype=self.c.dtype, device="cuda")
+            for _ in parts
+        ]
+        outputs, weight = self._blocks(self.c), self.data.weight.T
 
         def call(i: int) -> torch.Tensor:
-            gemm_pointers[grid](data.whole[i], data.weight, out, m, n, k, k, k, n, **constants)
-            return out
+            shard = self.data.inputs[i]
+            start.record()
+            with torch.cuda.stream(side):
+                side.wait_event(start)
+                for piece, (some, arrived) in zip(gathered, parts, strict=True):
+                    dist.all_gather_into_tensor(piece.view(-1, k), shard[some])
+                    arrived.record()
+            torch.mm(shard, weight, out=outputs[rank])
+            for piece, (some, arrived) in zip(gathered, parts, strict=True):
+                torch.cuda.current_stream().wait_event(arrived)
+                for peer in range(world):
+                    if peer != rank:
+                        torch.mm(piece[peer], weight, out=outputs[peer, some])
+            return self.c
 
-    return call
+        return call
 
+    def _split_exchange_before(self, pieces: int) -> Callable[[int], torch.Tensor]:
+        side, start = torch.cuda.Stream(priority=-1), torch.cuda.Event()
+        parts, weight = self._pieces(pieces), self.data.weight.T
+        received, outputs = self._blocks(self.moved), self._blocks(self.c)
 
-def all_gather_candidate(data: GemmData) -> Candidate:
-    """The communication alone: NCCL."""
-    gathered = torch.empty_like(data.whole[0])
+        def call(i: int) -> torch.Tensor:
+            given = self._blocks(self.data.inputs[i])
+            start.record()
+            with torch.cuda.stream(side):
+                side.wait_event(start)
+                for some, arrived in parts:
+                    dist.all_to_all(list(received[:, some]), list(given[:, some]))
+                    arrived.record()
+            for some, arrived in parts:
+                torch.cuda.current_stream().wait_event(arrived)
+                for source in range(self.session.world_size):
+                    torch.mm(received[source, some], weight, out=outputs[source, some])
+            return self.c
 
-    def call(i: int) -> torch.Tensor:
-        dist.all_gather_into_tensor(gathered, data.shards[i])
-        return gathered
+        return call
 
-    return Candidate("nccl_all_gather", call)
+    def _split_after(self, pieces: int) -> Callable[[int], torch.Tensor]:
+        """NCCL moves each piece of every block while the next is computed."""
+        side, done = torch.cuda.Stream(priority=-1), torch.cuda.Event()
+        parts, weight = self._pieces(pieces), self.data.weight.T
+        world, n = self.session.world_size, self.data.shape[1]
+        # A piece of all blocks in one tensor, as NCCL's sums need it.
+        computed = [
+            torch.empty((world, self.rows // pieces, n), dtype=self.c.dtype, device="cuda")
+            for _ in parts
+        ]
 
+        def move(piece: torch.Tensor, some: slice) -> None:
+            if self.workload is Workload.GEMM_RS:
+                dist.reduce_scatter_tensor(self.moved[some], piece.view(-1, n))
+            elif self.workload is Workload.GEMM_A2A:
+                dist.all_to_all(list(self._blocks(self.moved)[:, some]), list(piece))
+            else:
+                dist.all_reduce(piece)
 
-def cublas_nccl(data: GemmData, out: torch.Tensor, name: str = "cublas_nccl") -> Candidate:
-    """First all communication, then the whole GEMM."""
-    gathered = torch.empty_like(data.whole[0])
-
-    def call(i: int) -> torch.Tensor:
-        dist.all_gather_into_tensor(gathered, data.shards[i])
-        return torch.mm(gathered, data.weight.T, out=out)
-
-    return Candidate(name, call, poison=out)
-
-
-def split_streams(
-    data: GemmData, out: torch.Tensor, pieces: int, world_size: int, rank: int
-) -> Candidate:
-    """NCCL on a second stream in pieces; the own shard's GEMM runs meanwhile, then each piece's as it arrives."""
-    rows, k = data.shards[0].shape
-    bounds = [rows * p // pieces for p in range(pieces + 1)]
-    gathered = [
-        torch.empty((world_size, last - first, k), dtype=out.dtype, device="cuda")
-        for first, last in _spans(bounds)
-    ]
-    side = torch.cuda.Stream(priority=-1)
-    arrived = [torch.cuda.Event() for _ in gathered]
-    start = torch.cuda.Event()
-    by_rank = out.view(world_size, rows, -1)
-
-    def call(i: int) -> torch.Tensor:
-        start.record()
-        with torch.cuda.stream(side):
-            side.wait_event(start)
-            for piece, (first, last), event in zip(gathered, _spans(bounds), arrived, strict=True):
-                dist.all_gather_into_tensor(piece.view(-1, k), data.shards[i][first:last])
+        def call(i: int) -> torch.Tensor:
+            factor = self._blocks(self.data.factors[i])
+            for piece, (some, event) in zip(computed, parts, strict=True):
+                for rank in range(world):
+                    torch.mm(factor[rank, some], weight, out=piece[rank])
                 event.record()
-        torch.mm(data.shards[i], data.weight.T, out=by_rank[rank])
-        for piece, (first, last), event in zip(gathered, _spans(bounds), arrived, strict=True):
-            torch.cuda.current_stream().wait_event(event)
-            for peer in range(world_size):
-                if peer != rank:
-                    torch.mm(piece[peer], data.weight.T, out=by_rank[peer, first:last])
-        return out
+                with torch.cuda.stream(side):
+                    side.wait_event(event)
+                    move(piece, some)
+            with torch.cuda.stream(side):
+                done.record()
+            torch.cuda.current_stream().wait_event(done)
+            # The sums of an all-reduce stay in their pieces.
+            return self.moved
 
-    return Candidate(f"split_streams/{pieces}", call, poison=out)
-
-
-def _spans(bounds: list[int]) -> list[tuple[int, int]]:
-    return list(itertools.pairwise(bounds))
-
-
-def async_tp(data: GemmData) -> Candidate:
-    """AsyncTP, the fused operator of torch over symmetric memory."""
-    from torch.distributed._symmetric_memory import enable_symm_mem_for_group
-
-    name = dist.group.WORLD.group_name
-    enable_symm_mem_for_group(name)
-    weights = [data.weight.T]
-
-    def call(i: int) -> torch.Tensor:
-        _, outputs = torch.ops.symm_mem.fused_all_gather_matmul(
-            data.shards[i], weights, 0, name, return_A=False
-        )
-        return outputs[0]
-
-    # The first call allocates its workspace, and says whether the operator takes these shapes.
-    call(0)
-    return Candidate("async_tp", call)
+        return call

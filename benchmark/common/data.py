@@ -1,4 +1,4 @@
-"""Inputs, references and the error of many consecutive calls.
+"""What the ranks of a workload compute: factors, references, and the error of many calls in a row.
 
 Every call of a check gets other data than the calls before it: one of a few random sets, scaled by a power of two,
 which scales the exact result, and every rounded one, alike. So each call's output differs from all earlier ones, at the
@@ -8,61 +8,112 @@ cost of one float32 product per set.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
+from benchmark.common.programs import Workload
+from benchmark.common.session import Session
 
+__all__ = ["SETS", "GemmData", "make_data"]
+
+SETS = 3
 SCALES = (1.0, 2.0, 0.5, 4.0, 0.25)
 
 
+@dataclass
 class GemmData:
-    """Random A (gathered and this rank's shard) and B, with float32 references.
+    """Random factors in a few sets, the GEMM that follows from them, and what a rank should get in the end.
 
     Attributes:
-        whole: The gathered A of each set, bf16 [m, k], the same on every rank.
-        shards: This rank's rows of each.
-        weight: B [n, k] of this rank.
-        references: A Bᵀ in float32, [m, n], for each set.
+        shape: M, N, K of the GEMM of one rank.
+        inputs: What a call is given as A, bf16, for each set.
+        factors: The A that the rank's GEMM multiplies, bf16 [M, K]; where nothing moves before it, the inputs.
+        weight: B of this rank, bf16 [N, K].
+        references: The result in float32, for each set.
     """
 
-    def __init__(
-        self, m: int, n: int, k: int, *, rank: int, world_size: int, sets: int, seed: int = 0
-    ) -> None:
-        generator = torch.Generator("cuda")
-
-        def draw(shape: tuple[int, int], seed: int) -> torch.Tensor:
-            generator.manual_seed(seed)
-            return torch.randn(shape, generator=generator, device="cuda").bfloat16()
-
-        rows = m // world_size
-        self.rows = slice(rank * rows, (rank + 1) * rows)
-        self.whole = [draw((m, k), seed + i) for i in range(sets)]
-        self.shards = [whole[self.rows].clone() for whole in self.whole]
-        self.weight = draw((n, k), seed + 1000 + rank)
-        tf32, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
-        self.references = [whole.float() @ self.weight.float().T for whole in self.whole]
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        self.norms = [reference.norm() for reference in self.references]
+    shape: tuple[int, int, int]
+    inputs: list[torch.Tensor]
+    factors: list[torch.Tensor]
+    weight: torch.Tensor
+    references: list[torch.Tensor]
 
     def check_calls(
-        self, call: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], calls: int
-    ) -> float:
-        """The largest relative error ‖C - C_ref‖ / ‖C_ref‖ over consecutive calls with fresh data.
+        self, call: Callable[[torch.Tensor], torch.Tensor], calls: int
+    ) -> tuple[float, bool]:
+        """The largest relative error ‖C - C_ref‖ / ‖C_ref‖ over consecutive calls, and whether bits repeat.
 
-        It is NaN if any output has one.
+        The error is NaN if any output has one. Calls with the same data must give the same bits.
 
         Args:
-            call: Makes a call with a shard and a poisoned output, and returns the output.
+            call: Makes a call with an input, and returns the output.
             calls: How many.
         """
-        errors = []
-        shard = torch.empty_like(self.shards[0])
-        out = torch.empty(self.references[0].shape, dtype=shard.dtype, device="cuda")
+        errors: list[torch.Tensor] = []
+        same = torch.ones((), dtype=torch.bool, device="cuda")
+        first: dict[int, torch.Tensor] = {}
+        given = torch.empty_like(self.inputs[0])
+        norms = [reference.norm() for reference in self.references]
         for i in range(calls):
-            which, scale = i % len(self.shards), SCALES[i // len(self.shards) % len(SCALES)]
-            torch.mul(self.shards[which], scale, out=shard)
-            out.fill_(float("nan"))
-            result = call(shard, out)
+            which, scale = i % SETS, SCALES[i // SETS % len(SCALES)]
+            torch.mul(self.inputs[which], scale, out=given)
+            out = call(given)
+            if scale == 1.0:
+                same &= (out == first.setdefault(which, out.clone())).all()
             # Frobenius norm of the difference without a float32 copy of the output for each call.
-            difference = torch.sub(self.references[which], result.float(), alpha=1.0 / scale)
-            errors.append(difference.norm() / self.norms[which])
-        return float(torch.stack(errors).max())
+            difference = torch.sub(self.references[which], out.float(), alpha=1.0 / scale)
+            errors.append(difference.norm() / norms[which])
+        return float(torch.stack(errors).max()), bool(same)
+
+
+def make_data(workload: Workload, shape: tuple[int, int, int], session: Session) -> GemmData:
+    """Draws this rank's data.
+
+    Args:
+        workload: The workload.
+        shape: M, N, K of one rank's GEMM; M is a multiple of the number of ranks.
+        session: The ranks.
+
+    Raises:
+        SystemExit: It is not.
+    """
+    m, n, k = shape
+    world, rank = session.world_size, session.rank
+    if m % world:
+        raise SystemExit(
+            f"--shapes: expects M to be a multiple of {world} ranks, as the baselines need, but got {m}"
+        )
+    generator = torch.Generator("cuda")
+
+    def draw(rows: int, seed: int) -> torch.Tensor:
+        generator.manual_seed(seed)
+        return torch.randn((rows, k), generator=generator, device="cuda").bfloat16()
+
+    block = slice(rank * (m // world), (rank + 1) * (m // world))
+    weight = draw(n, 1000 + rank)
+    if workload is Workload.AG_GEMM:
+        factors = [draw(m, i) for i in range(SETS)]
+        inputs = [whole[block].clone() for whole in factors]
+    else:
+        inputs = [draw(m, 10 * i + rank) for i in range(SETS)]
+        factors = inputs
+    if workload is Workload.A2A_GEMM:
+        factors = [_exchange(given) for given in inputs]
+    references = []
+    for a in factors:
+        product = a.float() @ weight.float().T
+        if workload.sums:
+            dist.all_reduce(product)
+        if workload is Workload.GEMM_RS:
+            product = product[block].clone()
+        if workload is Workload.GEMM_A2A:
+            product = _exchange(product)
+        references.append(product)
+    return GemmData(shape, inputs, factors, weight, references)
+
+
+def _exchange(blocks: torch.Tensor) -> torch.Tensor:
+    received = torch.empty_like(blocks)
+    dist.all_to_all_single(received, blocks)
+    return received

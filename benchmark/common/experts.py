@@ -128,9 +128,10 @@ def triton_grouped(
     """
     from triton.tools.tensor_descriptor import TensorDescriptor
 
-    config = GemmConfig()
-    constexprs = config.constexprs()
-    del constexprs["GROUP_M"]
+    config = GemmConfig(num_ctas=132)
+    constexprs = {
+        name: config.constexprs()[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "NUM_SMS")
+    }
     k = weights.shape[1]
     out = torch.empty((m, n), dtype=torch.bfloat16, device="cuda")
     b = TensorDescriptor.from_tensor(weights, [config.block_n, config.block_k])

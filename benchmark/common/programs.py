@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,19 +17,13 @@ from syncopate.kernels import (
     gemm,
     gemm_pointers,
 )
+from syncopate.plan.templates import (
+    Combine,
+    all_reduce_tiles,
+    all_to_all_tiles,
+    reduce_scatter_tiles,
+)
 from syncopate.runtime.interface import TensorParam
-
-SHAPES = {
-    "llama3-70b-slice-of-8": (8192, 3584, 8192),
-    "llama3-8b": (8192, 7168, 4096),
-    "llama3-70b": (8192, 14336, 8192),
-    "llama3-405b-slice-of-8": (8192, 6656, 16384),
-    "qwen2-72b-slice-of-8": (8192, 3696, 8192),
-    "small-m": (512, 3584, 8192),
-    "ragged": (8200, 3600, 8184),
-    "ragged-unaligned": (8200, 3600, 8190),
-}
-"""(M, N, K): M gathered rows, N and K of one rank."""
 
 COLOCATED = ("ldst_colocated", "tma_colocated")
 REALIZATIONS = (*COLOCATED, "ldst_dedicated", "tma_dedicated", "copy_engine")
@@ -37,42 +32,78 @@ DIRECTIONS = ("push", "pull")
 ITEM_BYTES = 2  # bf16, f16
 
 
+class Workload(enum.Enum):
+    """A GEMM and what moves before or after it."""
+
+    AG_GEMM = "ag_gemm"
+    GEMM_RS = "gemm_rs"
+    GEMM_AR = "gemm_ar"
+    A2A_GEMM = "a2a_gemm"
+    GEMM_A2A = "gemm_a2a"
+
+    @property
+    def sums(self) -> bool:
+        """Whether ranks compute parts of a sum."""
+        return self in (Workload.GEMM_RS, Workload.GEMM_AR)
+
+
 @dataclass(frozen=True)
 class Variant:
     """One way to run a plan.
 
     Attributes:
-        realization: One of `REALIZATIONS`.
+        realization: Of every transfer between ranks; one of `REALIZATIONS`.
         direction: `push` or `pull`.
-        splits: Pieces that each shard is cut into.
+        splits: Pieces that each transfer is cut into; 0 is by size.
+        combine: Who adds the parts of a sum.
+        comm_ctas: CTAs of a dedicated realization, taken from those that compute.
         pause: Nanoseconds between the blocks that a communication role stores to another rank.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
     """
 
-    realization: str
-    direction: str
-    splits: int
-    pause: int = 0
+    realization: str = "ldst_colocated"
+    direction: str = "push"
+    splits: int = 0
+    combine: Combine = Combine.TILES
+    comm_ctas: int = 8
+    pause: int = 500
     zero_copy: bool = False
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether CTAs of their own carry transfers out."""
+        return self.realization.endswith("_dedicated")
 
     @property
     def name(self) -> str:
         """For tables and messages."""
-        parts = [self.realization, self.direction, str(self.splits)]
-        parts += [f"pause {self.pause}"] if self.pause else []
+        default = Variant()
+        parts = [self.realization, self.direction, str(self.splits or "by size")]
+        parts += [f"sum by {self.combine.value}"] if self.combine is not default.combine else []
+        parts += [f"{self.comm_ctas} CTAs"] if self.dedicated else []
+        parts += [f"pause {self.pause}"] if self.pause != default.pause else []
         parts += ["zero-copy"] if self.zero_copy else []
         return "/".join(parts)
 
 
-def variants(splits: Sequence[int], pauses: Sequence[int]) -> list[Variant]:
-    """Every way to run an all-gather that the suites compare, from plain tensors."""
-    ways = [
-        Variant(realization, direction, pieces)
-        for realization, direction, pieces in itertools.product(REALIZATIONS, DIRECTIONS, splits)
-    ]
-    # Only a co-located role that stores to other ranks rests.
-    paced = itertools.product(COLOCATED, splits, pauses)
-    return ways + [Variant(name, "push", pieces, pause) for name, pieces, pause in paced]
+def variants(
+    workload: Workload,
+    realizations: Sequence[str],
+    splits: Sequence[int],
+    comm_ctas: Sequence[int],
+    pauses: Sequence[int],
+) -> list[Variant]:
+    """Every way that a suite compares, from plain tensors."""
+    ways = []
+    for name, direction, pieces, pause in itertools.product(
+        realizations, DIRECTIONS, splits, pauses
+    ):
+        base = Variant(name, direction, pieces, pause=pause)
+        counts = comm_ctas if base.dedicated else [base.comm_ctas]
+        ways += [dataclasses.replace(base, comm_ctas=count) for count in counts]
+        if workload.sums and name == "ldst_colocated" and direction == "pull":
+            ways.append(dataclasses.replace(base, combine=Combine.ROLE))
+    return ways
 
 
 def tma_can_address(*row_elements: int) -> bool:
@@ -81,74 +112,61 @@ def tma_can_address(*row_elements: int) -> bool:
 
 
 def choose_config(m: int, n: int, k: int) -> GemmConfig:
-    """Tiles for a GEMM: the large ones, unless there would be too few of them, or pointers to keep in registers.
-
-    With few tiles, those that need other ranks' data should still come in a second round.
-    """
-    large = GemmConfig()
-    tiles_m, tiles_n = large.tiles(m, n)
-    if not tma_can_address(n, k):
-        return GemmConfig(block_n=128)
-    if tiles_m * tiles_n < large.num_ctas:
-        return GemmConfig(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
-    return large
+    """Tiles for a GEMM."""
+    return GemmConfig.choose(m, n) if tma_can_address(n, k) else GemmConfig(block_n=128)
 
 
 def build_program(
     m: int,
     n: int,
     k: int,
+    variant: Variant,
     *,
     world_size: int,
-    realization: str = "ldst_colocated",
+    workload: Workload = Workload.AG_GEMM,
     algorithm: str = "direct",
-    direction: str = "push",
-    splits: int = 1,
-    pause: int = 0,
     dtype: str = "bf16",
-    comm_ctas: int = 8,
     config: GemmConfig | None = None,
     timeout: float = 60.0,
 ) -> Any:
-    """Compiles C[m, n] = all_gather(A)[m, k] · B[n, k]ᵀ.
+    """Compiles C[m, n] = A[m, k] · B[n, k]ᵀ with what a workload moves before or after it.
 
     Args:
-        m: Rows of the gathered A.
+        m: Rows of A and C.
         n: Rows of B, this rank's.
-        k: Columns of A and B.
+        k: Columns of A and B, this rank's.
+        variant: How it runs.
         world_size: Number of ranks.
-        realization: Of every transfer.
-        algorithm: Of the all-gather, as `syncopate.Strategy` takes it.
-        direction: `push` or `pull`.
-        splits: Pieces per shard.
-        pause: Nanoseconds between blocks stored to another rank.
+        workload: What is moved.
+        algorithm: Of an all-gather, as `syncopate.Strategy` takes it.
         dtype: Of A, B and C.
-        comm_ctas: CTAs of a dedicated realization, taken from those that compute, but at most half of them.
-        config: Tiles; by default those of `choose_config`.
+        config: Tiles; by default those of `choose_config`. Its CTAs, if it says how many, are to carry out transfers
+            as well.
         timeout: Limit of device waits in seconds.
 
     Returns:
-        A program with the input `a` and the tensors `b` and `c`.
+        A program with the input or tensor `a`, the tensor `b`, and, for an all-gather or an all-to-all before the
+        GEMM, `c`.
     """
     config = config or choose_config(m, n, k)
-    comm_ctas = min(comm_ctas, config.num_ctas // 2)
-    if realization.endswith("_dedicated"):
+    comm_ctas = variant.comm_ctas
+    if config.num_ctas is not None and variant.dedicated:
+        comm_ctas = min(comm_ctas, config.num_ctas // 2)
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
-    plan = syncopate.Plan("ag_gemm", mesh=[world_size])
-    a = plan.buffer("a", (m, k), dtype, shard_axis=0)
-    plan.all_gather(a, axis=0)
-    bind = bind_gemm if tma_can_address(n, k) else bind_gemm_pointers
+    plan = syncopate.Plan(workload.value, mesh=[world_size])
+    bound = _ADDITIONS[workload](plan, (m, n, k), dtype, variant)
+    pointers = not tma_can_address(n, k)
     return syncopate.compile(
-        gemm if bind is bind_gemm else gemm_pointers,
+        gemm_pointers if pointers else gemm,
         plan,
-        **bind(a, n, config),
+        **(bind_gemm_pointers if pointers else bind_gemm)(bound.pop("a"), n, config, **bound),
         strategy=syncopate.Strategy(
             algorithm=algorithm,
-            direction=direction,
-            realization=realization,
-            splits=splits,
+            direction=variant.direction,
+            realization=variant.realization,
+            splits=variant.splits,
             group=config.group_m,
-            pause=pause,
+            pause=variant.pause,
             comm_ctas=comm_ctas,
         ),
         target="sm_90",
@@ -156,8 +174,54 @@ def build_program(
     )
 
 
+def _add_all_gather(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+    m, _, k = shape
+    a = plan.buffer("a", (m, k), dtype, shard_axis=0)
+    plan.all_gather(a, axis=0)
+    return {"a": a}
+
+
+def _add_sum(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+    m, n, k = shape
+    c = plan.buffer("c", (m, n), dtype)
+    (reduce_scatter_tiles if plan.name == Workload.GEMM_RS.value else all_reduce_tiles)(
+        plan,
+        c,
+        combine=variant.combine,
+        direction=variant.direction,
+        reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
+    )
+    return {"a": syncopate.Tensor("a", (m, k), dtype), "c": c}
+
+
+def _add_exchange_before(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+    m, _, k = shape
+    mine, received = plan.buffer("a", (m, k), dtype), plan.buffer("received", (m, k), dtype)
+    for rank in range(plan.world_size):
+        plan.input(mine[:], rank=rank)
+    plan.all_to_all(mine, received)
+    return {"a": received}
+
+
+def _add_exchange_after(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+    m, n, k = shape
+    c, received = plan.buffer("c", (m, n), dtype), plan.buffer("received", (m, n), dtype)
+    all_to_all_tiles(plan, c, received)
+    return {"a": syncopate.Tensor("a", (m, k), dtype), "c": c}
+
+
+_ADDITIONS = {
+    Workload.AG_GEMM: _add_all_gather,
+    Workload.GEMM_RS: _add_sum,
+    Workload.GEMM_AR: _add_sum,
+    Workload.A2A_GEMM: _add_exchange_before,
+    Workload.GEMM_A2A: _add_exchange_after,
+}
+"""What a workload adds to a plan; each gives what is A, and, where it is the plan's, C."""
+
+
 def tensor_names(program: Any) -> tuple[str, str, str]:
-    """The keywords of a built program's gathered input, its weight and its output."""
+    """The keywords of a built all-gather program's gathered input, its weight and its output."""
     tensors = [param for param in program.params if isinstance(param, TensorParam)]
     output = next(param.tensor for param in tensors if param.output)
     weight = next(param.tensor for param in tensors if not param.output)

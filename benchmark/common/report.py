@@ -17,8 +17,9 @@ class Row:
     """One variant on one shape. Times are microseconds, of the slowest rank, medians.
 
     Attributes:
-        realization: Of transfers between ranks; who adds, behind it, where parts of sums are moved.
-        us: The variant, from plain tensors (or a symmetric input, if `input` is zero_copy) to a usable output.
+        variant: Realization, direction and splits of the transfers between ranks, and what is not as by default.
+        default: Whether that is the default strategy.
+        us: The variant, from plain tensors (or a symmetric input, if it is zero-copy) to a usable output.
         gemm_us: The GEMM alone, the best of cuBLAS and our kernel.
         local_gemm_us: Our kernel alone, under plain Triton.
         comm_us: NCCL's collective alone.
@@ -38,11 +39,11 @@ class Row:
     M: int
     N: int
     K: int
+    variant: str
     realization: str
     direction: str
     splits: int
-    pause: int
-    input: str
+    default: bool
     us: float
     gemm_us: float
     local_gemm_us: float
@@ -121,10 +122,7 @@ def write_table(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> Non
     path.write_text(format_table(meta, rows), encoding="utf-8")
 
 
-_COLUMNS = (
-    "realization", "direction", "splits", "pause", "input", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error",
-    "host µs",
-)  # fmt: skip
+_COLUMNS = ("variant", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error", "host µs", "")
 
 
 def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
@@ -144,7 +142,8 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
         lines += [f"    {meta['command']}", ""]
     lines += [
         "Times in µs, medians of interleaved calls, slowest rank, from plain tensors unless zero-copy. Efficiency is "
-        "max(GEMM alone, bytes at link peak) / ours. A tie is within the spread of one version measured twice.",
+        "max(GEMM alone, bytes at link peak) / ours. A tie is within the spread of one version measured twice. A "
+        "variant is a realization, a direction, and the pieces that each rank's part is moved in.",
     ]
     shapes = list(dict.fromkeys(row.shape for row in rows))
     for shape in shapes:
@@ -153,17 +152,17 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
         named = ", ".join(f"{name} {_us(us)}" for name, us in first.baselines.items())
         lines += [
             "",
-            f"## M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, per rank)",
+            f"## {first.workload}: M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, one rank's)",
             "",
             f"GEMM alone {_us(first.gemm_us)} (the local kernel, unfused: {_us(first.local_gemm_us)}), "
             f"NCCL alone {_us(first.comm_us)}, "
             f"link {_us(first.link_us)}; baselines: {named}; spread {100 * first.spread:.1f} %",
             "",
-            f"| {' | '.join(_COLUMNS)} | |",
-            "|---" * (len(_COLUMNS) + 1) + "|",
+            f"| {' | '.join(_COLUMNS)} |",
+            "|---" * len(_COLUMNS) + "|",
         ]
         for row in sorted(chosen, key=lambda row: row.us):
-            cells = [row.realization, row.direction, row.splits, row.pause, row.input, _us(row.us)]
+            cells = [row.variant + (" (default)" if row.default else ""), _us(row.us)]
             cells += [f"{row.us / row.gemm_us:.3f}", f"{row.speedup:.2f}x", f"{row.efficiency:.2f}"]
             cells += [f"{row.rel_err:.1e}", f"{row.host_us:.0f}", row.verdict]
             lines.append(f"| {' | '.join(map(str, cells))} |")

@@ -47,9 +47,19 @@ void syncopate::decomposeDirect(Emitter &emitter) {
     forEachTransfer(
         [&](int64_t from, int64_t to) { emitter.copy(from, from, to); });
   if (isa<chunk::AllToAllOp>(emitter.getOp().getOperation())) {
+    auto keepOwn = [&] {
+      for (int64_t member = 0; member < members; ++member)
+        emitter.exchange(member, member);
+    };
+    // Tiles can start on a member's own block, if it is there from the start,
+    // while others are under way. If it is still to be made, others' come
+    // first.
+    bool isThere = emitter.getOp().getDependencies().empty();
+    if (isThere)
+      keepOwn();
     forEachTransfer(
         [&](int64_t from, int64_t to) { emitter.exchange(from, to); });
-    for (int64_t member = 0; member < members; ++member)
-      emitter.exchange(member, member);
+    if (!isThere)
+      keepOwn();
   }
 }

@@ -105,10 +105,9 @@ Value Emitter::emit(int64_t from, int64_t to, ArrayRef<int64_t> srcOffsets,
   if (after.empty())
     after = op.getDependencies();
   auto create = [&](auto kind) -> Value {
-    return decltype(kind)::create(
-        *builder, op.getLoc(), op.getSrc(), srcOffsets, op.getDst(), dstOffsets,
-        sizes, group[from], group[to], how, Value{}, DenseI64ArrayAttr{}, after,
-        RealizationAttr{}, IntegerAttr{});
+    return decltype(kind)::create(*builder, op.getLoc(), op.getSrc(),
+                                  srcOffsets, op.getDst(), dstOffsets, sizes,
+                                  group[from], group[to], how, after);
   };
   tokens.push_back(isPull() ? create(GetOp{}) : create(PutOp{}));
   return tokens.back();

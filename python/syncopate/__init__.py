@@ -44,6 +44,7 @@ __all__ = [
     "BudgetError",
     "Buffer",
     "Chunk",
+    "Ctas",
     "Descriptor",
     "DeviceWaitTimeout",
     "Footprint",
@@ -64,6 +65,7 @@ _HOMES = {
     **dict.fromkeys(("Buffer", "Chunk", "Plan", "Token"), "plan"),
     **dict.fromkeys(
         (
+            "Ctas",
             "Descriptor",
             "Footprint",
             "Pointer",

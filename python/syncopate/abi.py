@@ -5,7 +5,7 @@ neither Triton nor torch.
 
 A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.
 Most words are addresses of the tables and of the rank's state. One upload per rank holds, in this order, each part
-aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands, groups, tile groups.
+aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands, groups, tile groups, records.
 
 Who owns what. The host writes the context and the tables before the first call and never while one runs. The state
 words belong to the kernel: only the last CTA of a call changes the epoch, and only if the call was not given up. A flag
@@ -71,7 +71,13 @@ class ContextWord(enum.IntEnum):
     LDST_DEDICATED_CTAS = 24
     LDST_COLOCATED_COMMANDS = 25
     LDST_COLOCATED_CTAS = 26
-    NEEDS = 27
+    RECORDS = 27
+    """Address of i32[CTAs that compute]: in how many records their tiles hand commands over in a call."""
+    RING_ROLE = 28
+    """Number of the realization of the role that they hand them over to; 0 if they do not."""
+    BEFORE_TILES = 29
+    """Row after the last of the role's commands that come before the first record."""
+    NEEDS = 30
     """Address of an i32 for each first coordinate of tiles: how many of their waits they need; 0: all."""
 
 
@@ -129,7 +135,15 @@ class TileGroupField(enum.IntEnum):
     WAIT_BEGIN = 2
     """First of what it waits for before it adds."""
     WAIT_END = 3
+    COMMAND_BEGIN = 4
+    """First of the commands that it hands over to the role beside it, as the kernel reads them."""
+    COMMAND_END = 5
+    RECORD = 6
+    """The how-manieth tile of its CTA it is that hands commands over, or NO_RECORD. No column of the table."""
 
+
+NO_RECORD: Final = -1
+"""What stands for the record of a tile that hands nothing over."""
 
 NO_GROUP: Final = -1
 """What stands for the group of a tile that nobody waits for."""
@@ -163,7 +177,7 @@ class SignalKind(enum.IntEnum):
 
 
 class CommandField(enum.IntEnum):
-    """Fields of a command, i64. Strides and sizes are in bytes; from ROWS to SIGNAL_END the names are the columns'."""
+    """Fields of a command, i64, strides and sizes in bytes; but for SRC, DST and FROM_INPUT names are the columns'."""
 
     SRC = 0
     DST = 1
@@ -181,9 +195,15 @@ class CommandField(enum.IntEnum):
     """Nanoseconds to rest after each block."""
     REDUCTION = 12
     """A CommandReduction."""
-    COUNT = 13
+    PARTS = 13
+    """How many regions of the source are combined."""
+    PART_STRIDE = 14
+    """From one of them to the next."""
+    BEHIND = 15
+    """How many of them are combined before what is there."""
+    COUNT = 16
     """Address of an i32, from which the rows to move are read, ROWS at most; 0: ROWS it is."""
-    COUNT_PAST = 14
+    COUNT_PAST = 17
     """How many of those rows come before the command's."""
 
 
@@ -195,6 +215,8 @@ class CommandReduction(enum.IntEnum):
     SUM = 1
     MAX = 2
     MIN = 3
+    UNORDERED_SUM = 4
+    """By atomic additions, so that others may add to the same place meanwhile."""
 
 
 class FaultField(enum.IntEnum):

@@ -209,7 +209,7 @@ def compare_with_torch(choices: Choices) -> int:
     import torch
     import torch.distributed as dist
 
-    from syncopate import Strategy, Target
+    from syncopate import Target
 
     local = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(local)
@@ -217,10 +217,7 @@ def compare_with_torch(choices: Choices) -> int:
     rank, world = dist.get_rank(), dist.get_world_size()
     m, n, k = GPU_SHAPE
     target = Target.current()
-    ctas = target.num_sms
-    if choices.realization in ("ldst_dedicated", "tma_dedicated"):
-        ctas -= Strategy().comm_ctas
-    fused = compile_ag_gemm(world, GPU_SHAPE, choices, target, num_ctas=ctas)
+    fused = compile_ag_gemm(world, GPU_SHAPE, choices, target)
     gathered = torch.empty(m, k, device="cuda", dtype=torch.bfloat16)
     torch.manual_seed(rank)
 

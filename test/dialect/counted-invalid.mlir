@@ -1,7 +1,7 @@
 // RUN: syncopate-opt %s --split-input-file --verify-diagnostics
 
 !b = !chunk.buffer<8x4xf32>
-chunk.plan @transfer_c7 mesh [2] {
+chunk.plan @transfer_c10 mesh [2] {
   %b = chunk.buffer "b" : !b
   // expected-error @+1 {{expects the number of rows to be read from a buffer of i32 of one known dimension, but got '!chunk.buffer<8x4xf32>'}}
   %t = chunk.put %b[0, 0] to %b[0, 0] sizes [4, 4] from 0 to 1 rows %b[1, 0] : !b : !b to !b
@@ -11,7 +11,7 @@ chunk.plan @transfer_c7 mesh [2] {
 
 !n = !chunk.buffer<6xi32>
 !b = !chunk.buffer<8x4xf32>
-chunk.plan @transfer_c7 mesh [2] {
+chunk.plan @transfer_c10 mesh [2] {
   %n = chunk.buffer "n" : !n
   %b = chunk.buffer "b" : !b
   // expected-error @+1 {{expects the number of rows to be an element of '!chunk.buffer<6xi32>', but got index 6}}
@@ -22,7 +22,7 @@ chunk.plan @transfer_c7 mesh [2] {
 
 !n = !chunk.buffer<6xi32>
 !b = !chunk.buffer<8x4xf32>
-chunk.plan @transfer_c7 mesh [2] {
+chunk.plan @transfer_c10 mesh [2] {
   %n = chunk.buffer "n" : !n
   %b = chunk.buffer "b" : !b
   // expected-error @+1 {{expects the rows before the chunk to be in [0, 2^31), but got -1}}
@@ -33,7 +33,7 @@ chunk.plan @transfer_c7 mesh [2] {
 
 !n = !chunk.buffer<6xi32>
 !b = !chunk.buffer<8x4xf32>
-chunk.plan @transfer_c7 mesh [2] {
+chunk.plan @transfer_c10 mesh [2] {
   %n = chunk.buffer "n" : !n
   %b = chunk.buffer "b" : !b
   // expected-error @+1 {{expects a number of rows to be read as %buffer[index, past]}}
@@ -44,7 +44,7 @@ chunk.plan @transfer_c7 mesh [2] {
 
 !n = !chunk.buffer<6xi32>
 !b = !chunk.buffer<8x4x2xf32>
-chunk.plan @transfer_c8 mesh [2] {
+chunk.plan @transfer_c11 mesh [2] {
   %n = chunk.buffer "n" : !n
   %b = chunk.buffer "b" : !b
   // A part of each row of two dimensions is not contiguous.

@@ -329,13 +329,13 @@ module attributes {x.t = #chunk.table<a, b : [0, 1], [2]>} {}
 // -----
 
 // strategy_c1
-// expected-error @+1 {{expects splits to be in [1, 4096], but got 0}}
-chunk.plan @p mesh [2] strategy <splits = 0> {}
+// expected-error @+1 {{expects splits to be in [0, 4096], but got -1}}
+chunk.plan @p mesh [2] strategy <splits = -1> {}
 
 // -----
 
 // strategy_c1
-// expected-error @+1 {{expects splits to be in [1, 4096], but got 9223372036854775807}}
+// expected-error @+1 {{expects splits to be in [0, 4096], but got 9223372036854775807}}
 chunk.plan @p mesh [2] strategy <splits = 9223372036854775807> {}
 
 // -----

@@ -55,7 +55,7 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring, direction = pull,
 // Fields of a strategy that have their default are left out.
 // CHECK-LABEL: chunk.plan @defaults mesh [1]
 // CHECK-SAME: strategy <>
-chunk.plan @defaults mesh [1] strategy <splits = 1, group = 8> {
+chunk.plan @defaults mesh [1] strategy <splits = 0, group = 8> {
   // CHECK: chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {
   chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {}
 }

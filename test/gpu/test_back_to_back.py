@@ -4,6 +4,7 @@ Also what compute-sanitizer is given: `compute-sanitizer --tool memcheck python 
 with SYNCOPATE_CALLS=3 in the environment.
 """
 
+import functools
 import os
 
 import pytest
@@ -16,7 +17,7 @@ from workloads import random_matrix
 import syncopate
 from syncopate.abi import Realization
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import Shots, all_reduce_tiles, reduce_scatter_tiles
 from syncopate.runtime import load
 
 pytestmark = pytest.mark.gpu(1)
@@ -24,7 +25,11 @@ pytestmark = pytest.mark.gpu(1)
 CALLS = int(os.environ.get("SYNCOPATE_CALLS", "10000"))
 M, N, K = 512, 256, 256
 CONFIG = GemmConfig(block_n=128, num_ctas=24)
-SUMS = {"reduce_scatter": reduce_scatter_tiles, "all_reduce": all_reduce_tiles}
+SUMS = {
+    "reduce_scatter": reduce_scatter_tiles,
+    "all_reduce": functools.partial(all_reduce_tiles, shots=Shots.TWO),
+    "all_reduce_once": functools.partial(all_reduce_tiles, shots=Shots.ONE),
+}
 REALIZATIONS = [realization for realization in Realization if realization is not Realization.NCCL]
 
 
@@ -49,7 +54,8 @@ def expect(workload, inputs, weights):
         whole = torch.cat(inputs).float()
         return [whole @ b.float().T for b in weights]
     total = sum(a.float() @ b.float().T for a, b in zip(inputs, weights, strict=True))
-    return [total, total] if workload == "all_reduce" else [total[: M // 2], total[M // 2 :]]
+    halves = [total[: M // 2], total[M // 2 :]]
+    return halves if workload == "reduce_scatter" else [total, total]
 
 
 @pytest.mark.parametrize("direction", ["push", "pull"])

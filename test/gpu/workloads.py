@@ -96,18 +96,16 @@ def gemm_workload(
     splits: int = 1,
 ) -> Workload:
     """A compiled AG-GEMM with small tiles."""
-    from benchmark.common.programs import build_program, tensor_names
+    from benchmark.common.programs import Variant, build_program, tensor_names
 
     from syncopate.kernels import GemmConfig
 
     m, n, k = size
     program = build_program(
         *size,
+        Variant(realization, algorithm.split()[1], splits, pause=0),
         world_size=world,
-        realization=realization,
         algorithm=algorithm.split()[0],
-        direction=algorithm.split()[1],
-        splits=splits,
         config=GemmConfig(block_n=128, num_ctas=num_ctas),
         timeout=20.0,
     )

@@ -1,14 +1,13 @@
 // RUN: syncopate-opt %s --chunk-splice-kernel -split-input-file -verify-diagnostics | FileCheck %s
 
-// Which tile a store belongs to follows from its offsets: [m * 2, n * 4] in a grid of three columns.
+// Which tile a store belongs to follows from the coordinates that its address is made of, here in a grid of three columns.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[ROW:.+]], %[[COLUMN:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
-// CHECK: %[[M:.+]] = arith.divsi %[[ROW]], %{{.+}}
-// CHECK: %[[BASE:.+]] = arith.divsi %[[COLUMN]], %{{.+}}
-// CHECK: %[[ROWS:.+]] = arith.muli %[[M]], %{{.+}}
-// CHECK: %[[TILE:.+]] = arith.addi %[[ROWS]], %[[BASE]]
-// CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %[[ROW]], %[[COLUMN]], %{{.+}})
-// CHECK: chunk.finish_tile %{{.+}}[%[[TILE]]] : !tt.ptr<i64>
+// CHECK: %[[M:.+]], %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: %[[COLUMNS:.+]] = arith.constant 3 : i32
+// CHECK: %[[ROWS:.+]] = arith.muli %[[M]], %[[COLUMNS]]
+// CHECK: %[[TILE:.+]] = arith.addi %[[ROWS]], %[[N]]
+// CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %[[M]], %[[N]], %{{.+}})
+// CHECK: chunk.finish_tile %{{.+}}[%[[TILE]]] bulk : !tt.ptr<i64>
 // CHECK-NOT: chunk.tile_sum
 !b = !chunk.buffer<4x12xf32>
 chunk.plan @overwrites mesh [2] {
@@ -41,7 +40,7 @@ module @ttgir {
 // CHECK-NOT: chunk.finish_tile
 // CHECK: chunk.tile_sum
 // CHECK: "ttng.async_tma_reduce"
-// CHECK: chunk.finish_tile
+// CHECK: chunk.finish_tile %{{.+}} bulk
 !d = !chunk.buffer<4x8xf32>
 chunk.plan @adds mesh [2] {
   %a = chunk.buffer "a" : !d
@@ -64,20 +63,102 @@ module @ttgir {
 }
 
 // -----
+// A pipelined loop carries the coordinates of a tile until it stores it, when those of the next are at hand. A branch
+// chooses them where a loop over tiles and one inside are one: then the number of the tile is chosen and carried, too.
+// CHECK-LABEL: module @ttgir
+// CHECK: %[[FIRST:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: %[[ZERO:.+]] = arith.constant 0 : i32
+// CHECK: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[LATER:.+]] = %{{.+}}, %[[TILE:[a-z0-9]+]] = %[[ZERO]], %[[NEXT:[a-z0-9]+]] = %[[FIRST]])
+// CHECK: %[[IF:.+]]:2 = scf.if
+// CHECK: %[[READ:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: scf.yield %{{.+}}, %[[READ]] : i32, i32
+// CHECK: } else {
+// CHECK: scf.yield %{{.+}}, %[[NEXT]] : i32, i32
+// CHECK: "ttng.async_tma_copy_local_to_global"
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[TILE]]] bulk
+// CHECK: scf.yield %{{.+}}, %{{.+}}, %[[NEXT]], %[[IF]]#1 : i32, i32, i32, i32
 !d = !chunk.buffer<4x8xf32>
-chunk.plan @pointers mesh [2] {
+chunk.plan @pipelined mesh [2] {
   %a = chunk.buffer "a" : !d
   %m = chunk.produce %a[0, 0] sizes [4, 8] on 0 : !d
-  // expected-error @+1 {{expects tiles to write "c" by descriptor stores, but found tt.store; bind a Descriptor, or let a transfer copy it elsewhere}}
-  chunk.kernel @k tiles [2] ctas 2 args(%a as "c") : !d {
-    chunk.footprint write "c" at affine_map<(m) -> (m * 2, 0)> sizes [2, 8]
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "c_desc") : !d {
+    chunk.footprint write "c_desc" at affine_map<(m) -> (m * 2, 0)> sizes [2, 8]
   }
 }
 module @ttgir {
   "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
-  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.ptr<f32> loc("c"), %t: i32):
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.desc loc("c_desc"), %t: i32, %last: i1, %s: !ttg.mem):
+    %two = arith.constant 2 : i32
+    %zero = arith.constant 0 : i32
     %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
-    "tt.store"(%c, %m) : (!tt.ptr<f32>, i32) -> ()
+    %row = arith.muli %m, %two : i32
+    %r:2 = scf.for %k = %t to %two step %two iter_args(%stored = %zero, %loaded = %row) -> (i32, i32) : i32 {
+      %next = scf.if %last -> i32 {
+        %m2, %i2 = "tt.elementwise_inline_asm"(%k, %k, %k) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+        %row2 = arith.muli %m2, %two : i32
+        scf.yield %row2 : i32
+      } else {
+        scf.yield %loaded : i32
+      }
+      "ttng.async_tma_copy_local_to_global"(%c, %stored, %zero, %s) : (!tt.desc, i32, i32, !ttg.mem) -> ()
+      scf.yield %loaded, %next : i32, i32
+    }
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+// What a loop ends with, and what a select chooses.
+// CHECK-LABEL: module @ttgir
+// CHECK: %[[FIRST:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: %[[LOOP:.+]]:2 = scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[TILE:.+]] = %[[FIRST]])
+// CHECK: %[[READ:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: %[[CHOSEN:.+]] = arith.select %{{.+}}, %[[READ]], %[[TILE]] : i32
+// CHECK: scf.yield %{{.+}}, %[[CHOSEN]] : i32, i32
+// CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %[[LOOP]]#0
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[LOOP]]#1] bulk
+!d = !chunk.buffer<4x8xf32>
+chunk.plan @behind mesh [2] {
+  %a = chunk.buffer "a" : !d
+  %m = chunk.produce %a[0, 0] sizes [4, 8] on 0 : !d
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "c_desc") : !d {
+    chunk.footprint write "c_desc" at affine_map<(m) -> (m * 2, 0)> sizes [2, 8]
+  }
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.desc loc("c_desc"), %t: i32, %last: i1, %s: !ttg.mem):
+    %two = arith.constant 2 : i32
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    %r = scf.for %k = %t to %two step %two iter_args(%kept = %m) -> (i32) : i32 {
+      %m2, %i2 = "tt.elementwise_inline_asm"(%k, %k, %k) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+      %chosen = arith.select %last, %m2, %kept : i32
+      scf.yield %chosen : i32
+    }
+    "ttng.async_tma_copy_local_to_global"(%c, %r, %t, %s) : (!tt.desc, i32, i32, !ttg.mem) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+// A kernel of one tile may store it anywhere.
+// CHECK-LABEL: module @ttgir
+// CHECK: %[[ZERO:.+]] = arith.constant 0 : i32
+// CHECK: "ttng.async_tma_copy_local_to_global"
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[ZERO]]] bulk
+!d = !chunk.buffer<4x8xf32>
+chunk.plan @one mesh [2] {
+  %a = chunk.buffer "a" : !d
+  %m = chunk.produce %a[0, 0] sizes [4, 8] on 0 : !d
+  chunk.kernel @k tiles [1] ctas 1 args(%a as "c_desc") : !d {
+    chunk.footprint write "c_desc" at affine_map<(m) -> (0, 0)> sizes [4, 8]
+  }
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.desc loc("c_desc"), %t: i32, %s: !ttg.mem):
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    "ttng.async_tma_copy_local_to_global"(%c, %t, %t, %s) : (!tt.desc, i32, i32, !ttg.mem) -> ()
     "tt.return"() : () -> ()
   }) : () -> ()
 }
@@ -87,9 +168,50 @@ module @ttgir {
 chunk.plan @lost mesh [2] {
   %a = chunk.buffer "a" : !d
   %m = chunk.produce %a[0, 0] sizes [4, 8] on 0 : !d
+  // expected-error @+1 {{cannot tell which tile stores to "c_desc": expects addresses to be made of the coordinates that the tile marker returns}}
   chunk.kernel @k tiles [2] ctas 2 args(%a as "c_desc") : !d {
-    // expected-error @+1 {{expects offsets of which tile coordinate 0 can be told, one of them a multiple of it alone}}
-    chunk.footprint write "c_desc" at affine_map<(m) -> (m floordiv 2, 0)> sizes [2, 8]
+    chunk.footprint write "c_desc" at affine_map<(m) -> (m * 2, 0)> sizes [2, 8]
+  }
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.desc loc("c_desc"), %t: i32, %s: !ttg.mem):
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    // expected-note @+1 {{the store}}
+    "ttng.async_tma_copy_local_to_global"(%c, %t, %t, %s) : (!tt.desc, i32, i32, !ttg.mem) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!d = !chunk.buffer<4x8xf32>
+chunk.plan @atomics mesh [2] {
+  %a = chunk.buffer "a" : !d
+  %m = chunk.produce %a[0, 0] sizes [4, 8] on 0 : !d
+  // expected-error @+1 {{expects tiles to write "c" by stores of descriptors or pointers, but found tt.atomic_rmw; store to another buffer, or let a transfer copy it elsewhere}}
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "c") : !d {
+    chunk.footprint write "c" at affine_map<(m) -> (m * 2, 0)> sizes [2, 8]
+  }
+}
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %input: !tt.ptr<i8> loc("sy_input"), %c: !tt.ptr<f32> loc("c"), %t: i32):
+    %m, %i = "tt.elementwise_inline_asm"(%t, %t, %t) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    "tt.atomic_rmw"(%c, %m) : (!tt.ptr<f32>, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!d = !chunk.buffer<4x16xf8E5M2>
+chunk.plan @bytes mesh [2] {
+  %a = chunk.buffer "a" : !d
+  %m = chunk.produce %a[0, 0] sizes [4, 16] on 0 : !d
+  %p = chunk.put %a[0, 0] to %a[0, 0] sizes [4, 16] from 0 to 1 after(%m) realize copy_engine : !d to !d
+  %s = chunk.produce %a[0, 0] sizes [4, 16] on 1 reduce sum after(%p) : !d
+  // expected-error @+1 {{expects f32, f16, bf16 or i32 where tiles add by TMA to what is there, but "c_desc" holds 'f8E5M2'; store by pointers, or leave the sums to a role}}
+  chunk.kernel @k tiles [2] ctas 2 args(%a as "c_desc") : !d {
+    chunk.footprint write "c_desc" at affine_map<(m) -> (m * 2, 0)> sizes [2, 16]
   }
 }
 module @ttgir {

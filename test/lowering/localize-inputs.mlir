@@ -4,7 +4,7 @@
 
 // Rows of the rank's own input come from the companion, counted from the begin of the input.
 // CHECK-LABEL: chunk.plan @aligned
-// CHECK: chunk.kernel @k {{.*}} attributes {localized}
+// CHECK: chunk.kernel @k {{.*}} attributes {localized = "a"}
 // CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[OWN:.+]]: !tt.tensordesc<x>, %[[ALL:.+]]: !tt.tensordesc<x>, %[[ROW:.+]]: i32):
 // CHECK: %[[BEGIN:.+]], %[[END:.+]] = chunk.input_rows %[[CTX]]
 // CHECK-DAG: %[[BEHIND:.+]] = arith.cmpi sge, %[[ROW]], %[[BEGIN]]
@@ -114,6 +114,51 @@ module @ttgir {
   ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %own: !tt.tensordesc<x> loc("sy_input_x"), %x: !tt.tensordesc<x> loc("x"), %y: !tt.tensordesc<x> loc("y"), %row: i32 loc("row")):
     "ttng.async_tma_copy_global_to_local"(%x, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
     "ttng.async_tma_copy_global_to_local"(%y, %row, %row) : (!tt.tensordesc<x>, i32, i32) -> ()
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!buf = !chunk.buffer<8x4xf32>
+
+// No argument is bound to the input: transfers read it where the caller keeps it.
+// CHECK-LABEL: chunk.plan @unbound
+// CHECK: chunk.kernel @k {{.*}} attributes {localized = "given"}
+chunk.plan @unbound mesh [1] {
+  %given = chunk.buffer "given" : !buf
+  %a = chunk.buffer "a" : !buf
+  chunk.input %given[0, 0] sizes [8, 4] on 0 : !buf
+  %t = chunk.put %given[0, 0] to %a[0, 0] sizes [8, 4] from 0 to 0 realize copy_engine : !buf to !buf
+  chunk.kernel @k tiles [4] ctas 2 args(%a as "x") after(%t) : !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+  }
+}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %x: !tt.tensordesc<x> loc("x"), %row: i32 loc("row")):
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+
+// -----
+!buf = !chunk.buffer<8x4xf32>
+
+// A transfer reads what the caller provides together with what another one brought.
+// CHECK-LABEL: chunk.plan @unbound_mixed
+// CHECK-NOT: localized
+chunk.plan @unbound_mixed mesh [1] {
+  %given = chunk.buffer "given" : !buf
+  %a = chunk.buffer "a" : !buf
+  chunk.input %given[0, 0] sizes [4, 4] on 0 : !buf
+  %t = chunk.put %given[0, 0] to %given[4, 0] sizes [4, 4] from 0 to 0 realize copy_engine : !buf to !buf
+  %u = chunk.put %given[0, 0] to %a[0, 0] sizes [8, 4] from 0 to 0 after(%t) realize copy_engine : !buf to !buf
+  chunk.kernel @k tiles [4] ctas 2 args(%a as "x") after(%u) : !buf {
+    chunk.footprint read "x" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+  }
+}
+module @ttgir {
+  "tt.func"() <{sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %x: !tt.tensordesc<x> loc("x"), %row: i32 loc("row")):
     "tt.return"() : () -> ()
   }) : () -> ()
 }

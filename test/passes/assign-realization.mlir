@@ -7,6 +7,8 @@
 // RUN: not syncopate-opt %s --chunk-assign-realization=realization=nccl 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=-1" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=65537" 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: syncopate-opt %s --chunk-assign-realization=realization=tma_colocated | FileCheck %s --check-prefix=COLOCATED
+// RUN: syncopate-opt %s --chunk-assign-realization=realization=tma_dedicated | FileCheck %s --check-prefix=TMA
 // UNKNOWN: expects a known realization, but got 'pigeon'
 // REFUSED: 'chunk.put' op expects one of the realizations copy_engine tma_dedicated tma_colocated ldst_dedicated ldst_colocated, but got nccl
 // NONE: 'chunk.kernel' op expects comm_ctas to be in [1, 65536], one at least for each dedicated realization, but got -1
@@ -30,4 +32,29 @@ chunk.plan @p mesh [2] strategy <comm_ctas = 5> {
   // THREE: chunk.kernel @k tiles [3] ctas 2 comm_ctas 3 args()
   // AGAIN: chunk.kernel @k tiles [3] ctas 2 comm_ctas 2 args()
   chunk.kernel @k tiles [3] ctas 2 args() {}
+}
+
+// What the strategy's realization cannot combine, loads and stores do.
+// DEFAULT-LABEL: chunk.plan @reductions
+// ENGINE-LABEL: chunk.plan @reductions
+// DEDICATED-LABEL: chunk.plan @reductions
+// COLOCATED-LABEL: chunk.plan @reductions
+// TMA-LABEL: chunk.plan @reductions
+chunk.plan @reductions mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<4xf32>
+  // DEFAULT: realize ldst_colocated
+  // ENGINE: realize ldst_colocated
+  // DEDICATED: realize ldst_dedicated
+  // COLOCATED: realize tma_colocated
+  // TMA: realize tma_dedicated
+  %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 reduce sum : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
+  // DEFAULT: realize ldst_colocated
+  // ENGINE: realize ldst_colocated
+  // DEDICATED: realize ldst_dedicated
+  // COLOCATED: realize ldst_colocated
+  // TMA: realize ldst_dedicated
+  %t1 = chunk.put %a[1] parts 2 step [1] to %a[0] sizes [1] from 1 to 1 reduce sum after(%t0) : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
+  // COLOCATED: realize ldst_colocated
+  // TMA: realize ldst_dedicated
+  %t2 = chunk.put %a[0] to %a[3] sizes [1] from 0 to 1 reduce max : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
 }

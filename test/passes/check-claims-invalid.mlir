@@ -136,6 +136,48 @@ chunk.plan @maximum_twice mesh [2] {
 }
 
 // -----
+// All parts at once, in slots.
+!buf = !chunk.buffer<3xf32>
+chunk.plan @parts mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  %s = chunk.buffer "s" : !buf
+  chunk.input %a[0] sizes [3] on 0 : !buf
+  chunk.input %a[0] sizes [3] on 1 : !buf
+  chunk.input %a[0] sizes [3] on 2 : !buf
+  %p1 = chunk.put %a[0] to %s[0] sizes [1] from 1 to 0 : !buf to !buf
+  %p2 = chunk.put %a[0] to %s[1] sizes [1] from 2 to 0 : !buf to !buf
+  %r0 = chunk.put %s[0] parts 2 step [1] to %a[0] sizes [1] from 0 to 0 reduce sum behind 1 after(%p1, %p2) : !buf to !buf
+  %q0 = chunk.put %a[1] to %s[0] sizes [1] from 0 to 1 : !buf to !buf
+  %q2 = chunk.put %a[1] to %s[1] sizes [1] from 2 to 1 : !buf to !buf
+  %r1 = chunk.put %s[0] parts 2 step [1] to %a[1] sizes [1] from 1 to 1 reduce sum after(%q0, %q2) : !buf to !buf
+  // Or unordered.
+  %u0 = chunk.put %a[2] to %a[2] sizes [1] from 0 to 2 reduce sum unordered : !buf to !buf
+  %u1 = chunk.put %a[2] to %a[2] sizes [1] from 1 to 2 reduce sum unordered : !buf to !buf
+  chunk.claim after(%r0, %r1, %u0, %u1) {
+    %t = chunk.reduce_scatter %a reduce sum axis 0 group [0, 1, 2] : !buf
+  }
+}
+
+// -----
+// The second part is not what it should be.
+!buf = !chunk.buffer<3xf32>
+chunk.plan @wrong_part mesh [3] {
+  %a = chunk.buffer "a" : !buf
+  %s = chunk.buffer "s" : !buf
+  chunk.input %a[0] sizes [3] on 0 : !buf
+  chunk.input %a[0] sizes [3] on 1 : !buf
+  chunk.input %a[0] sizes [3] on 2 : !buf
+  %p1 = chunk.put %a[0] to %s[0] sizes [1] from 1 to 0 : !buf to !buf
+  %p2 = chunk.put %a[1] to %s[1] sizes [1] from 2 to 0 : !buf to !buf
+  // expected-note @+1 {{the transfer that brings it}}
+  %r0 = chunk.put %s[0] parts 2 step [1] to %a[0] sizes [1] from 0 to 0 reduce sum after(%p1, %p2) : !buf to !buf
+  // expected-error @+1 {{expects rank 0 to hold the sum of all members' block 0, but at offsets [0] sizes [1] it holds the sum of what rank 0 had in "a" at offsets [0] and what rank 1 had in "a" at offsets [0] and what rank 2 had in "a" at offsets [1]}}
+  chunk.claim after(%r0) {
+    %t = chunk.reduce_scatter %a reduce sum axis 0 group [0, 1, 2] : !buf
+  }
+}
+
+// -----
 !buf = !chunk.buffer<2xf32>
 chunk.plan @mixed mesh [3] {
   %a = chunk.buffer "a" : !buf

@@ -5,10 +5,10 @@
 // RUN: sed "/rank 0/s/end : \[2, 1, 2\], \[2, 2, 3\]/end : [1, 1, 2], [2, 2, 3]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COUNT
 // COUNT: expects row 0 of groups to count 2 tiles, as many as are in it, but got 1
 
-// RUN: sed "/rank 0/s/\[1, 0, 0, 0\], \[1, 0, 0, 0\]>/[1, 0, 0, 0], [-1, 0, 0, 0]>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
+// RUN: sed "/rank 0/s/\[1, 0, 0, 0, 0, 0\], \[1, 0, 0, 0, 0, 0\]>/[1, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0]>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
 // LEFT: expects row 1 of groups to count 1 tiles, as many as are in it, but got 2
 
-// RUN: sed "/rank 0/s/tile_groups = [^>]*>/tile_groups = #chunk.table<group, accumulates, wait_begin, wait_end>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: sed "/rank 0/s/tile_groups = [^>]*>/tile_groups = #chunk.table<group, accumulates, wait_begin, wait_end, command_begin, command_end>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: expects tile_groups to have a row for each tile if tiles compute chunks, and else none, but got 0
 
 // RUN: sed "/rank 0/s/64, 64, 64, 1, 3, 0, 1, 4/64, 64, 64, 2, 3, 0, 1, 4/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=EARLY
@@ -23,13 +23,13 @@
 // RUN: sed "/rank 0/s/end : \[2, 1, 2\], \[2, 2, 3\]/end : [2, 1, 1], [2, 2, 3]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SILENT
 // SILENT: waits for the flag at rank 0 of group 0 of tiles, which nobody raises
 
-// RUN: sed "/rank 0/s/\[0, 0, 0, 0\], \[0, 0, 0, 0\], \[1/[0, 1, 0, 0], [0, 0, 0, 0], [1/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ADDS
+// RUN: sed "/rank 0/s/\[0, 0, 0, 0, 0, 0\], \[0, 0, 0, 0, 0, 0\], \[1/[0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [1/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ADDS
 // ADDS: expects tile_groups to say of tile [0] whether it adds to what is there, as the plan does
 
 // RUN: sed "/rank 0/s/\[2, 0, 0, 0, 1\], \[3, 0, 0, 0, 0\]/[2, 0, 0, 1, 2], [3, 0, 0, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=CIRCLE
 // CIRCLE: waits for itself, in a circle
 
-// RUN: sed "/rank 0/s/0, 1, 4, 1, 0,/0, 1, 4, 2, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=REDUCTION
+// RUN: sed "/rank 0/s/0, 1, 4, 1, 0, 1, 0, 0,/0, 1, 4, 2, 0, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=REDUCTION
 // REDUCTION: command 0 of rank 0 has reduction 2, but its transfer has 1
 
 !p = !chunk.buffer<8x4xf32>

@@ -4,8 +4,6 @@
 // RUN: syncopate-opt %s --chunk-decompose-collectives --chunk-split-transfers=splits=2 | FileCheck %s --check-prefix=SPLIT
 // RUN: not syncopate-opt %s --syncopate-plan-pipeline 2>&1 | FileCheck %s --check-prefix=LOWERED
 // LOWERED: 'chunk.put' op overwrites an input of rank 0 at offsets [0, 0] sizes [6, 2], which tables cannot say
-// RUN: not syncopate-opt %s --syncopate-plan-pipeline=realization=copy_engine 2>&1 | FileCheck %s --check-prefix=ENGINE
-// ENGINE: expects a transfer that copies, but got one that reduces by sum: realization copy_engine cannot
 
 !b = !chunk.buffer<6x2xf32>
 

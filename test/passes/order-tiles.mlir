@@ -55,3 +55,29 @@ chunk.plan @no_realization mesh [2] {
   // expected-error @+1 {{has no realization; run chunk-assign-realization first}}
   %t0 = chunk.put %a[3, 0] to %a[3, 0] sizes [3, 4] from 1 to 0 : !buf to !buf
 }
+
+// -----
+!a = !chunk.buffer<4x4xf32>
+!c = !chunk.buffer<4x4xf32>
+// What adds to what has arrived comes last, though it reads the rank's own rows: other ranks' tiles make what arrives.
+// CHECK-LABEL: chunk.plan @gathers_and_sums
+chunk.plan @gathers_and_sums mesh [2] {
+  %a = chunk.buffer "a" : !a
+  %c = chunk.buffer "c" : !c
+  chunk.input %a[0, 0] sizes [2, 4] on 0 : !a
+  chunk.input %a[2, 0] sizes [2, 4] on 1 : !a
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [2, 4] from 0 to 1 realize copy_engine : !a to !a
+  %t1 = chunk.put %a[2, 0] to %a[2, 0] sizes [2, 4] from 1 to 0 realize copy_engine : !a to !a
+  %p0 = chunk.produce %c[2, 0] sizes [2, 4] on 0 : !c
+  %p1 = chunk.produce %c[0, 0] sizes [2, 4] on 1 : !c
+  %u0 = chunk.put %c[2, 0] to %c[2, 0] sizes [2, 4] from 0 to 1 after(%p0) realize copy_engine : !c to !c
+  %u1 = chunk.put %c[0, 0] to %c[0, 0] sizes [2, 4] from 1 to 0 after(%p1) realize copy_engine : !c to !c
+  %q0 = chunk.produce %c[0, 0] sizes [2, 4] on 0 reduce sum after(%u1) : !c
+  %q1 = chunk.produce %c[2, 0] sizes [2, 4] on 1 reduce sum after(%u0) : !c
+  chunk.kernel @k tiles [4] ctas 2 args(%a as "x", %c as "y") after(%t0, %t1) : !a, !c {
+    chunk.footprint read "x" at affine_map<(m) -> (m, 0)> sizes [1, 4]
+    chunk.footprint write "y" at affine_map<(m) -> (m, 0)> sizes [1, 4]
+  }
+  // CHECK: chunk.schedule @k rank 0 {tiles = #chunk.table<c0, c1, c2 : [2, 0, 0], [3, 0, 0], [0, 0, 0], [1, 0, 0]>}
+  // CHECK: chunk.schedule @k rank 1 {tiles = #chunk.table<c0, c1, c2 : [0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 0]>}
+}

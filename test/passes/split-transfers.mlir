@@ -1,9 +1,9 @@
 // RUN: syncopate-opt %s --chunk-split-transfers=splits=3 | FileCheck %s
 // RUN: syncopate-opt %s --chunk-split-transfers | FileCheck %s --check-prefix=DEFAULT
 // RUN: not syncopate-opt %s --chunk-split-transfers=splits=-1 2>&1 | FileCheck %s --check-prefix=BAD
-// BAD: expects splits to be in [1, 4096], but got -1
+// BAD: expects splits to be in [0, 4096], but got -1
 // RUN: not syncopate-opt %s --chunk-split-transfers=splits=9223372036854775807 2>&1 | FileCheck %s --check-prefix=HUGE
-// HUGE: expects splits to be in [1, 4096], but got 9223372036854775807
+// HUGE: expects splits to be in [0, 4096], but got 9223372036854775807
 
 // CHECK-LABEL: chunk.plan @chain
 // DEFAULT-LABEL: chunk.plan @chain
@@ -38,4 +38,37 @@ chunk.plan @columns mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<1x4xf32>
   %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [1, 2] from 0 to 1 : !chunk.buffer<1x4xf32> to !chunk.buffer<1x4xf32>
   %t1 = chunk.put %a[0, 3] to %a[0, 3] sizes [1, 1] from 0 to 1 : !chunk.buffer<1x4xf32> to !chunk.buffer<1x4xf32>
+}
+
+// By size: 4 MiB and 15 MiB make one piece, 16 MiB two, 1 GiB four.
+// CHECK-LABEL: chunk.plan @by_size
+// DEFAULT-LABEL: chunk.plan @by_size
+// DEFAULT: sizes [1024, 1024] from 0 to 1
+// DEFAULT: sizes [3840, 1024] from 0 to 1
+// DEFAULT-COUNT-2: sizes [2048, 1024] from 0 to 1
+// DEFAULT-COUNT-4: sizes [65536, 1024] from 0 to 1
+// DEFAULT-NOT: chunk.put
+chunk.plan @by_size mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<262144x1024xf32>
+  %t0 = chunk.put %a[0, 0] to %a[0, 0] sizes [1024, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
+  %t1 = chunk.put %a[0, 0] to %a[0, 0] sizes [3840, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
+  %t2 = chunk.put %a[0, 0] to %a[0, 0] sizes [4096, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
+  %t3 = chunk.put %a[0, 0] to %a[0, 0] sizes [262144, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
+}
+
+// A piece of what combines several parts comes after that piece of each of them.
+// CHECK-LABEL: chunk.plan @parts
+// DEFAULT-LABEL: chunk.plan @parts
+chunk.plan @parts mesh [3] {
+  %s = chunk.buffer "s" : !chunk.buffer<6x4xf32>
+  %c = chunk.buffer "c" : !chunk.buffer<3x4xf32>
+  // CHECK: %[[A0:.+]] = chunk.put %1[0, 0] to %0[0, 0] sizes [1, 4] from 1 to 0
+  // CHECK: %[[A1:.+]] = chunk.put %1[1, 0] to %0[1, 0] sizes [1, 4] from 1 to 0
+  // CHECK: %[[B0:.+]] = chunk.put %1[0, 0] to %0[3, 0] sizes [1, 4] from 2 to 0
+  // CHECK: %[[B1:.+]] = chunk.put %1[1, 0] to %0[4, 0] sizes [1, 4] from 2 to 0
+  %a = chunk.put %c[0, 0] to %s[0, 0] sizes [3, 4] from 1 to 0 : !chunk.buffer<3x4xf32> to !chunk.buffer<6x4xf32>
+  %b = chunk.put %c[0, 0] to %s[3, 0] sizes [3, 4] from 2 to 0 : !chunk.buffer<3x4xf32> to !chunk.buffer<6x4xf32>
+  // CHECK: chunk.put %0[0, 0] parts 2 step [3, 0] to %1[0, 0] sizes [1, 4] from 0 to 0 reduce sum behind 1 after(%[[A0]], %[[B0]])
+  // CHECK: chunk.put %0[1, 0] parts 2 step [3, 0] to %1[1, 0] sizes [1, 4] from 0 to 0 reduce sum behind 1 after(%[[A1]], %[[B1]])
+  %sum = chunk.put %s[0, 0] parts 2 step [3, 0] to %c[0, 0] sizes [3, 4] from 0 to 0 reduce sum behind 1 after(%a, %b) : !chunk.buffer<6x4xf32> to !chunk.buffer<3x4xf32>
 }

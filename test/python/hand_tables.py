@@ -15,23 +15,23 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 DEDICATED = int(Realization.LDST_DEDICATED)
-ALL_ROWS = (-1, 0, 0)
-ALL_NEEDED = (-1, 0)
+ALL_ROWS = (1, 0, 0, -1, 0, 0)
+ALL_NEEDED = (0, -1, 0)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
         "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization reduction "
-        "pause count_buffer count_index count_past"
+        "pause parts part_stride behind count_buffer count_index count_past"
     ),
     "signals": "rank signal kind",
     "calls": (
-        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin "
-        "close_signal_end needs_buffer needs_index"
+        "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end "
+        "before_tiles needs_buffer needs_index"
     ),
     "groups": "count signal_begin signal_end",
-    "tile_groups": "group accumulates wait_begin wait_end",
+    "tile_groups": "group accumulates wait_begin wait_end command_begin command_end",
 }
 
 

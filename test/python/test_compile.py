@@ -221,7 +221,7 @@ def test_kernel_has_to_be_a_triton_function():
         {"algorithm": "tree"},
         {"realization": "nccl"},
         {"order": "random"},
-        {"splits": 0},
+        {"splits": -1},
         {"splits": 5000},
         {"splits": True},
         {"group": -1},

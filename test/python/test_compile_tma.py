@@ -30,12 +30,12 @@ def gather(realization, shape=(128, 64, 128), *, config=SMALL, target="sm_90", p
     )
 
 
-def scatter(realization, dtype, reduction="sum"):
+def scatter(realization, dtype):
     m, n, k = 128, 64, 64
     plan = syncopate.Plan("gemm_rs", [2])
     c = plan.buffer("c", (m, n), dtype)
     done = [plan.produce(c[0:m, 0:n], rank=rank) for rank in range(2)]
-    plan.reduce_scatter(c, reduction=reduction, after=done)
+    plan.reduce_scatter(c, after=done)
     for rank in range(2):
         plan.output(c[rank * 64 : rank * 64 + 64, 0:n], rank=rank)
     bind = bind_gemm(Tensor("a", (m, k), "bf16"), n, SMALL, c=c)
@@ -94,12 +94,30 @@ def test_newer_targets_compile(target):
 
 
 @pytest.mark.parametrize("realization", REALIZATIONS)
-def test_other_reductions_than_sums_are_refused(realization):
+@pytest.mark.parametrize(
+    ("parts", "reduction", "what"), [(1, "max", "by max"), (2, "sum", "2 parts by sum")]
+)
+def test_other_reductions_than_sums_of_one_part_are_refused(realization, parts, reduction, what):
+    plan = syncopate.Plan("reduce", [2])
+    a = plan.buffer("a", (64 * parts, 64), "f32")
+    c = plan.buffer("c", (128, 64), "f32")
+    plan.input(a[:], rank=0)
+    plan.put(
+        [a[64 * part : 64 * part + 64] for part in range(parts)],
+        c[0:64],
+        src_rank=0,
+        dst_rank=1,
+        reduction=reduction,
+        realization=realization,
+        after=[plan.produce(c[:], rank=1)],
+    )
     with pytest.raises(
         PlanError,
-        match=rf"a transfer that copies or sums, but got one that reduces by max: realization {realization} cannot",
+        match=rf"copies or sums one part, but got one that reduces {what}: realization {realization} cannot",
     ):
-        scatter(realization, "f32", "max")
+        syncopate.compile(
+            gemm, plan, **bind_gemm(Tensor("x", (128, 64), "f32"), 64, SMALL, c=c), target="sm_90"
+        )
 
 
 def test_sums_that_tma_cannot_make_are_refused():

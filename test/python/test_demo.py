@@ -94,6 +94,14 @@ def test_gemm_rs_example_checks_itself_without_a_gpu(monkeypatch, capsys):
     assert len(re.findall(r"relative error against numpy: [1-9]\.\de-03\n", said)) == 2
 
 
+def test_gemm_ar_rms_norm_example_checks_itself_without_a_gpu(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["gemm_ar_rms_norm.py", "--realization", "ldst_dedicated"])
+    _import(EXAMPLES / "gemm_ar_rms_norm.py").main()
+    said = capsys.readouterr().out
+    assert said.count("simulated: sound\n") == 2
+    assert len(re.findall(r"relative error against numpy: [1-9]\.\de-03\n", said)) == 2
+
+
 @pytest.mark.parametrize("shape", [(512, 256, 256), (1000, 500, 200)])
 def test_kernel_from_outside_the_package_is_right(shape):
     program = _import(EXAMPLES / "external_kernel.py").compile_program(3, *shape)

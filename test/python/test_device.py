@@ -23,6 +23,7 @@ NAMES = {
     "wait_signals",
     "tile_sum",
     "finish_tile",
+    "finish_bulk_tile",
     "open_call",
     "close_call",
     "run_commands_ldst_dedicated",
@@ -59,6 +60,12 @@ def modules():
 
 def test_library_holds_every_function(modules):
     assert set(modules) == NAMES
+
+
+def test_older_targets_have_no_function_for_bulk_stores():
+    roles = frozenset({Realization.LDST_DEDICATED})
+    older = library(GPUTarget("cuda", 80, 32), 4, 16, roles=roles, remote_loads=True)
+    assert set(older) == NAMES - {"finish_bulk_tile", "run_commands_ldst_colocated"}
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))

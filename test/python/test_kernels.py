@@ -22,7 +22,7 @@ def compiled(kernel, signature, config, attrs=None, arch=90):
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp8e4nv"])
 def test_gemm_compiles(dtype):
-    config = GemmConfig()
+    config = GemmConfig(num_ctas=132)
     kernel = compiled(gemm, config.descriptor_signature(dtype), config)
     assert kernel.asm["cubin"]
     assert "wgmma.mma_async" in kernel.asm["ptx"]
@@ -33,7 +33,7 @@ def test_gemm_compiles(dtype):
 @pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("multiple", [1, 2, 16])
 def test_gemm_pointers_compiles(multiple, arch):
-    config = GemmConfig(block_n=128)
+    config = GemmConfig(block_n=128, num_ctas=132)
     signature = config.pointer_signature()
     pointers = {"a_ptr": 16, "b_ptr": 16, "c_ptr": 16}
     numbers = dict.fromkeys(("M", "N", "K", "stride_a", "stride_b", "stride_c"), multiple)

@@ -59,7 +59,7 @@ def test_tile_is_an_identity(coordinates):
 
 
 def test_annotated_kernel_holds_only_the_marker():
-    config = GemmConfig()
+    config = GemmConfig(num_ctas=132)
     signature = {"sy_context": "*i64", **config.descriptor_signature()}
     wrapper = make_wrapper(gemm, "annotated")
     captured = capture_ttgir(

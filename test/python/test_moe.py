@@ -134,7 +134,7 @@ def test_counts_are_linked_to_the_rank_s_own_words():
         words = addresses.buffers[rank][2]
         context = upload[: 8 * len(ContextWord)].view(np.int64)
         assert context[ContextWord.NEEDS] == words + 8
-        at = layout_tables(program.rank_tables(rank)).commands
+        at = layout_tables(program.rank_tables(rank), program.num_ctas).commands
         command = upload[at : at + 8 * len(CommandField)].view(np.int64)
         assert command[CommandField.COUNT] == words
         assert command[CommandField.COUNT_PAST] == 0

@@ -17,7 +17,8 @@ def report():
 def make_row(report, **changes):
     fields = {
         "suite": "ag_gemm", "workload": "w", "world_size": 2, "dtype": "bf16", "M": 8192, "N": 3584, "K": 8192,
-        "realization": "copy_engine", "direction": "pull", "splits": 1, "pause": 0, "input": "plain", "us": 660.0,
+        "variant": "copy_engine/pull/1", "realization": "copy_engine", "direction": "pull", "splits": 1,
+        "default": False, "us": 660.0,
         "gemm_us": 600.0, "local_gemm_us": 610.0, "comm_us": 300.0, "link_us": 180.0,
         "baselines": {"cublas_nccl": 990.0, "split_streams": 825.0, "async_tp": None},
         "rel_err": 0.00287654321, "calls_checked": 200, "spread": 0.01, "host_us": 12.0,
@@ -52,9 +53,10 @@ def test_json_has_the_agreed_fields(report, tmp_path):
 
 
 def test_table_shows_losses_and_missing_baselines(report):
-    text = report.format_table({}, [make_row(report), make_row(report, us=900.0, splits=4)])
+    text = report.format_table({}, [make_row(report, default=True), make_row(report, us=900.0)])
     assert "cublas_nccl 990, split_streams 825, async_tp -" in text
-    assert "| copy_engine | pull | 4 | 0 | plain | 900 | 1.500 | 0.92x |" in text
+    assert "| copy_engine/pull/1 | 900 | 1.500 | 0.92x |" in text
+    assert "| copy_engine/pull/1 (default) | 660 | 1.100 | 1.25x |" in text
     assert text.count("| win |") == text.count("| loss |") == 1
 
 

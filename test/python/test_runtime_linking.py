@@ -63,7 +63,7 @@ def part(upload, offset, dtype, rows, words):
 def test_context_points_at_the_parts():
     program = make()
     addresses, upload = link(program, 1)
-    where = layout_tables(program.rank_tables(1))
+    where = layout_tables(program.rank_tables(1), 3)
     context = part(upload, 0, np.int64, 1, abi.CONTEXT_WORDS)[0]
     assert context[ContextWord.STATE] == OWN.state
     assert context[ContextWord.FLAGS] == addresses.flags[1]
@@ -90,7 +90,7 @@ def test_tiles_waits_and_signals_are_copied():
     program = make()
     addresses, upload = link(program, 2)
     tables = program.rank_tables(2)
-    where = layout_tables(tables)
+    where = layout_tables(tables, 3)
     tiles = part(upload, where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
     assert (tiles[:, :5] == tables["tiles"].values).all() and not tiles[:, 5:].any()
     waits = part(upload, where.waits, np.int32, len(tables["waits"].values), abi.WAIT_STRIDE)
@@ -104,7 +104,7 @@ def test_tiles_waits_and_signals_are_copied():
 def test_commands_hold_absolute_addresses():
     program = make(algorithm="pull")
     addresses, upload = link(program, 0)
-    where = layout_tables(program.rank_tables(0))
+    where = layout_tables(program.rank_tables(0), 3)
     commands = part(upload, where.commands, np.int64, where.num_commands, abi.COMMAND_STRIDE)
     for row, command in zip(program.rank_tables(0)["commands"].rows(), commands, strict=True):
         assert (
@@ -118,14 +118,14 @@ def test_commands_hold_absolute_addresses():
 
 def test_engine_commands_are_left_to_the_host():
     program = make(realization=ENGINE)
-    where = layout_tables(program.rank_tables(0))
+    where = layout_tables(program.rank_tables(0), 3)
     assert where.num_commands == 0
     assert len(initial_state(where)) == StateWord.COMMANDS
 
 
 def test_parts_are_aligned_and_disjoint():
-    where = layout_tables(make(4).rank_tables(0))
-    offsets = [where.tiles, where.waits, where.signals, where.commands, where.nbytes]
+    where = layout_tables(make(4).rank_tables(0), 3)
+    offsets = [where.tiles, where.waits, where.signals, where.commands, where.records, where.nbytes]
     assert offsets == sorted(offsets)
     assert all(offset % abi.ALIGNMENT == 0 for offset in offsets)
 
@@ -136,7 +136,7 @@ def test_initial_flags_grant_a_credit():
     credit = program.signal_layout.done_twin
     assert flags[credit : credit + 3].tolist() == [1, 1, 1]
     assert flags.sum() == 3
-    assert initial_state(layout_tables(program.rank_tables(0)))[StateWord.EPOCH] == 1
+    assert initial_state(layout_tables(program.rank_tables(0), 3))[StateWord.EPOCH] == 1
 
 
 def test_memory_plan_keeps_buffers_apart():
@@ -266,7 +266,7 @@ def test_commands_are_sorted_by_role_and_keep_their_order():
     assert context[ContextWord.LDST_DEDICATED_CTAS] == abi.pack_range(0, 4)
     assert context[ContextWord.LDST_COLOCATED_COMMANDS] == abi.pack_range(1, 3)
     assert context[ContextWord.LDST_COLOCATED_CTAS] == abi.pack_range(4, 7)
-    rows = part(upload, layout_tables(tables[2]).commands, np.int64, 3, abi.COMMAND_STRIDE)
+    rows = part(upload, layout_tables(tables[2], 3).commands, np.int64, 3, abi.COMMAND_STRIDE)
     wanted = [
         addresses.buffers[commands.column("dst_rank")[row]][0] + commands.column("dst_offset")[row]
         for row in (1, 0, 3)

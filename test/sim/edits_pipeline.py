@@ -121,7 +121,7 @@ def two_phases_ahead(fused: Fused) -> None:
 def early_end_of_barriers(fused: Fused) -> None:
     """mbarriers are invalidated before the loop that uses them."""
     for op in fused.find(r"ttng\.inval_barrier"):
-        loops = [other for other in block_of(op) if other.name == "scf.for"]
+        loops = [other for other in block_of(op) if other.name in ("scf.for", "scf.while")]
         op.move_before(loops[-1])
 
 

@@ -46,18 +46,20 @@ class Fault:
         on: Whether a program has what the fault breaks; the fault has to be found in every one of FORMS that has.
         check: The pass that refuses it, if it can be seen without running: no pass looks at a fused kernel.
         diagnostic: What must be in that pass's error.
+        among: The programs that it may be a fault of; FORMS if there are none.
     """
 
     name: str
     broken: str
     apply: Callable[[Any], Any]
     found: frozenset[Kind]
-    on: Callable[[Case], bool]
+    on: Callable[[Any], bool]
     wrong_results: bool = False
     check: str = ""
     diagnostic: str = ""
+    among: tuple[Any, ...] = ()
 
-    def is_found(self, case: Case) -> bool:
+    def is_found(self, case: Any) -> bool:
         """Whether a broken program is told from a good one."""
         broken = self.apply(case.build())
         if find(broken, self.found) is not None:
@@ -67,9 +69,9 @@ class Fault:
         return not case.error(simulate(broken, **options_of(0))) <= case.tolerance
 
     @property
-    def forms(self) -> tuple[Case, ...]:
+    def forms(self) -> tuple[Any, ...]:
         """The programs in which it has to be found."""
-        return tuple(case for case in FORMS if self.on(case))
+        return tuple(case for case in self.among or FORMS if self.on(case))
 
 
 def kernel_fault(

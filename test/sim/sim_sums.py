@@ -14,7 +14,7 @@ from sim_programs import SMALL
 import syncopate
 from syncopate.compiler.strategy import Direction, Realization
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import Combine, Shots, all_reduce_tiles, reduce_scatter_tiles
 from syncopate.sim.simulate import Result
 
 __all__ = ["SUMS", "Collective", "SumCase"]
@@ -29,6 +29,7 @@ class Collective(enum.Enum):
 
     REDUCE_SCATTER = "gemm-rs"
     ALL_REDUCE = "gemm-ar"
+    ALL_REDUCE_ONCE = "gemm-ar-one-shot"
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,18 @@ class SumCase:
         m, n, k = self.shape
         plan = syncopate.Plan("sum", [self.world])
         parts = plan.buffer("c", (m, n), self.dtype)
-        add = (
-            reduce_scatter_tiles
-            if self.collective is Collective.REDUCE_SCATTER
-            else all_reduce_tiles
-        )
-        add(
-            plan,
-            parts,
-            splits=self.splits,
-            combine=self.combine,
-            direction=self.direction.value,
-            realization=self.realization.value,
-            reducing=self.reducing.value,
-        )
+        choices: dict[str, Any] = {
+            "splits": self.splits,
+            "combine": self.combine,
+            "direction": self.direction.value,
+            "realization": self.realization.value,
+            "reducing": self.reducing.value,
+        }
+        if self.collective is Collective.REDUCE_SCATTER:
+            reduce_scatter_tiles(plan, parts, **choices)
+        else:
+            once = self.collective is Collective.ALL_REDUCE_ONCE
+            all_reduce_tiles(plan, parts, shots=Shots.ONE if once else Shots.TWO, **choices)
         a = syncopate.Tensor("a", (m, k), self.dtype)
         return syncopate.compile(
             gemm,
@@ -114,6 +113,12 @@ class SumCase:
         return worst
 
 
+_RS, _AR = Collective.REDUCE_SCATTER, Collective.ALL_REDUCE
+_ONCE = Collective.ALL_REDUCE_ONCE
+_TILES, _ROLE, _THERE = Combine.TILES, Combine.ROLE, Combine.DESTINATION
+TMA, TMA_DEDICATED = Realization.TMA_COLOCATED, Realization.TMA_DEDICATED
+
+
 def _grid() -> tuple[SumCase, ...]:
     """Who adds, who moves and how, on 2, 3 and 4 ranks."""
     return tuple(
@@ -128,13 +133,11 @@ def _grid() -> tuple[SumCase, ...]:
             splits=2,
         )
         for collective, combine, direction, realization, world in itertools.product(
-            Collective, Combine, Direction, (LDST, DEDICATED, ENGINE), (2, 3, 4)
+            (_RS, _AR), (_TILES, _ROLE), Direction, (LDST, DEDICATED, ENGINE), (2, 3, 4)
         )
     )
 
 
-_RS, _AR = Collective.REDUCE_SCATTER, Collective.ALL_REDUCE
-_TILES, _ROLE = Combine.TILES, Combine.ROLE
 _PUSH, _PULL = Direction.PUSH, Direction.PULL
 SUMS: tuple[SumCase, ...] = (
     *_grid(),
@@ -153,4 +156,23 @@ SUMS: tuple[SumCase, ...] = (
     SumCase(_RS, _ROLE, _PULL, LDST, dtype="f16", tolerance=3e-3),
     SumCase(_RS, _TILES, _PUSH, ENGINE, shape=(256, 64, 32), dtype="f32", tolerance=1e-5),
     SumCase(_AR, _ROLE, _PULL, LDST, shape=(256, 64, 32), dtype="f32", tolerance=1e-5),
+    SumCase(_RS, _ROLE, _PUSH, LDST, world=3, shape=(192, 64, 64), dtype="f8E5M2", tolerance=0.3),
+    SumCase(_AR, _ROLE, _PULL, LDST, world=3, shape=(192, 64, 64), dtype="f8E4M3FN", tolerance=0.2),
+    # All parts at all ranks, in one shot.
+    *(
+        SumCase(_ONCE, _ROLE, direction, realization, LDST, world, (40 * world, 64, 64), splits=2)
+        for direction, realization, world in itertools.product(
+            Direction, (LDST, DEDICATED, ENGINE, TMA), (2, 3)
+        )
+    ),
+    SumCase(_ONCE, _ROLE, _PUSH, LDST, world=8, shape=(72, 104, 72)),
+    SumCase(_ONCE, _ROLE, _PULL, LDST, shape=(37, 64, 32), dtype="f32", splits=3, tolerance=1e-5),
+    # Others add at the destination.
+    *(
+        SumCase(_RS, _THERE, _PUSH, realization, realization, 3, (192, 64, 64), splits=splits)
+        for realization, splits in itertools.product((LDST, DEDICATED, TMA, TMA_DEDICATED), (1, 2))
+    ),
+    SumCase(_RS, _THERE, _PUSH, LDST, world=4, shape=(130, 104, 72), splits=2),
+    SumCase(_AR, _THERE, _PUSH, LDST, world=3, shape=(200, 104, 72), dtype="f16", tolerance=3e-3),
+    SumCase(_AR, _THERE, _PUSH, TMA, TMA, 3, (200, 104, 32), "f32", tolerance=1e-5),
 )

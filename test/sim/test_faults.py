@@ -7,6 +7,7 @@ import pytest
 from edited_tables import refuse_tables
 from edits_protocol import COMMAND, RMW
 from faults_compute import COMPUTE_FAULTS
+from faults_handover import HANDOVER_FAULTS, HANDOVER_FORMS
 from faults_order import GPU, ORDER_FAULTS
 from faults_plan import PLAN_FAULTS
 from faults_tables import TABLE_FAULTS
@@ -22,7 +23,13 @@ from syncopate.compiler.strategy import TileOrder
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
-KERNEL_FAULTS = (*ORDER_FAULTS, *TRANSFER_FAULTS, *TMA_FAULTS, *COMPUTE_FAULTS)
+KERNEL_FAULTS = (
+    *ORDER_FAULTS,
+    *TRANSFER_FAULTS,
+    *TMA_FAULTS,
+    *HANDOVER_FAULTS,
+    *COMPUTE_FAULTS,
+)
 FAULTS = (*KERNEL_FAULTS, *TABLE_FAULTS)
 NAMED = {fault.name: fault for fault in FAULTS}
 
@@ -66,7 +73,7 @@ def test_every_fault_has_a_name_and_breaks_something():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("case", FORMS, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", (*FORMS, *HANDOVER_FORMS), ids=lambda case: case.name)
 def test_faults_are_different_and_edits_change_only_what_they_name(case):
     """No edit is the identity, no two make the same program, and the module survives being read and printed."""
     program = case.build()
@@ -74,7 +81,7 @@ def test_faults_are_different_and_edits_change_only_what_they_name(case):
     assert kernel()(unchanged).ir["fused"] == unchanged.ir["fused"]
     texts = {unchanged.ir["fused"]: "no fault"}
     for fault in KERNEL_FAULTS:
-        if fault.on(case):
+        if case in fault.forms:
             text = fault.apply(program).ir["fused"]
             assert text not in texts, f"{fault.name} is {texts[text]}"
             texts[text] = fault.name

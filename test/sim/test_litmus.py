@@ -203,7 +203,7 @@ def by_commands(ctx, a, out):
     """The communication role moves the row."""
     _, other = _row_of_peer(ctx, a)
     offsets = tl.arange(0, 256)
-    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False)
+    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False, False, False)
     signals.wait_signals(ctx, 0, 1, TILE, False)
     if tl.program_id(0) == 0:
         tl.store(out + offsets, tl.load(other + offsets))

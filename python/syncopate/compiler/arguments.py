@@ -15,10 +15,17 @@ from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
-from syncopate.runtime.commands import roles_of
-from syncopate.runtime.interface import Table, TensorParam
+from syncopate.runtime.commands import adds_unordered, reduced_type, roles_of
+from syncopate.runtime.interface import BufferSpec, Table, TensorParam
 
-__all__ = ["check_binding", "check_numbers", "check_options", "check_roles", "check_types"]
+__all__ = [
+    "check_binding",
+    "check_numbers",
+    "check_options",
+    "check_roles",
+    "check_sums",
+    "check_types",
+]
 
 _LONGEST_S = 10**9
 _LARGEST = {"num_warps": 64, "num_stages": 64, "num_ctas": 16}
@@ -141,3 +148,16 @@ def check_roles(tables: Sequence[Mapping[str, Table]], target: Target) -> None:
                 f"target: {target} cannot move registers between the warps of a CTA, which realization "
                 f"{role.spelling} needs; use ldst_dedicated or copy_engine, or sm_90 or later"
             )
+
+
+def check_sums(
+    tables: Sequence[Mapping[str, Table]], buffers: Sequence[BufferSpec], target: Target
+) -> None:
+    """Raises SyncopateError if the target cannot add what commands add without an order."""
+    if target.capability >= _HOPPER or not adds_unordered(tables):
+        return
+    if reduced_type(tables, buffers) == "bf16":
+        raise SyncopateError(
+            f"target: {target} cannot add bf16 in memory of other GPUs atomically, as unordered sums need it; use "
+            "ordered sums, f16 or f32, or sm_90 or later"
+        )

@@ -12,7 +12,7 @@ from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer
 from syncopate.runtime.interface import BufferParam, Param, ScalarParam, TensorParam
 
-__all__ = ["Binding", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
+__all__ = ["Binding", "Ctas", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,14 @@ class Pointer:
 
     def __post_init__(self) -> None:
         _check_source("pointer", self.source)
+
+
+@dataclass(frozen=True)
+class Ctas:
+    """The number of CTAs that compute, for the parameter by which a kernel's loop over tiles steps.
+
+    It is the `ctas` of `compile`, or what it chooses without one: what the target has, less what transfers take.
+    """
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,8 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
         value = bind.get(name, parameter.default)
         if isinstance(value, str) and not _is_text(value):
             raise SyncopateError(f"bind: parameter {name!r}: expects text, but got {value!r}")
-        if parameter.is_constexpr:
+        # As in Triton, a parameter may be left out by None, for which a kernel is compiled by itself.
+        if parameter.is_constexpr or value is None:
             signature[name] = "constexpr"
             constexprs[name] = value
         elif isinstance(value, (Descriptor, Pointer)):

@@ -16,7 +16,7 @@ from syncopate.compiler.arguments import (
     check_options,
     check_types,
 )
-from syncopate.compiler.binding import Binding, Footprint, bind_parameters
+from syncopate.compiler.binding import Binding, Ctas, Footprint, bind_parameters
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import fuse, make_spec
 from syncopate.compiler.image import compile_image
@@ -50,8 +50,8 @@ def compile(
     Args:
         kernel: A `@triton.jit` function that marks its tiles with `syncopate.language.tile`.
         plan: The communication. Tiles wait for those of its transfers that bring what they read.
-        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, a number, or the value of a
-            compile-time parameter.
+        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, a number, `Ctas`, or the value of
+            a compile-time parameter.
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
@@ -88,7 +88,8 @@ def compile(
             )
     check_numbers(tiles, ctas, timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
-    binding = bind_parameters(kernel, bind)
+    numbers = {name: ctas for name, value in bind.items() if isinstance(value, Ctas)}
+    binding = bind_parameters(kernel, {**bind, **numbers})
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding, plan)
@@ -120,7 +121,7 @@ def compile(
         num_ctas=ctas,
         comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
-        localized=_localized_buffer(binding, companion) if fusion.localized else None,
+        localized=fusion.localized,
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,
         ir={"plan": plan.text, **fusion.stages, **texts},
@@ -141,9 +142,3 @@ def _companion(binding: Binding, plan: Plan) -> dict[str, str]:
         if bound is not None and bound.name in plan.inputs and kind.startswith("tensordesc"):
             return {INPUT_DESCRIPTOR + name: kind}
     return {}
-
-
-def _localized_buffer(binding: Binding, companion: Mapping[str, str]) -> str:
-    """The buffer of the companion, which the lowered kernel uses."""
-    (name,) = companion
-    return binding.buffers[name.removeprefix(INPUT_DESCRIPTOR)].name

@@ -13,21 +13,23 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import bridge, device
-from syncopate.compiler.arguments import check_roles
+from syncopate.compiler.arguments import check_roles, check_sums
 from syncopate.compiler.binding import Binding
 from syncopate.compiler.image import capture
-from syncopate.compiler.module import assemble, find_plan, is_localized, take_kernel, to_text
+from syncopate.compiler.module import assemble, find_plan, localized_buffer, take_kernel, to_text
 from syncopate.compiler.target import Target
 from syncopate.compiler.tma_rules import check_tma
 from syncopate.ir import run_pipeline
 from syncopate.plan import Schedule, read_schedule
 from syncopate.runtime.commands import (
+    adds_unordered,
     copy_unit,
     is_counted,
     loads_remotely,
     reduced_type,
     roles_of,
 )
+from syncopate.runtime.handover import common_ring
 from syncopate.runtime.interface import INPUT_POINTER
 
 __all__ = ["Fusion", "fuse", "make_spec"]
@@ -39,12 +41,12 @@ class Fusion:
 
     Attributes:
         schedule: The schedule of all ranks.
-        localized: Whether tiles read the rank's own input where the caller keeps it.
+        localized: The buffer whose input a rank reads where the caller keeps it, if there is one.
         stages: The program at every stage, as text: `ttir`, `input`, `lowered`, `fused`; see `Program.ir`.
     """
 
     schedule: Schedule
-    localized: bool
+    localized: str | None
     stages: Mapping[str, str]
 
 
@@ -108,6 +110,7 @@ def fuse(
     tables = schedule.tables
     check_tma(tables, schedule.buffers, target)
     check_roles(tables, target)
+    check_sums(tables, schedule.buffers, target)
     num_warps = int(spec.options.get("num_warps", 4))
     library = device.library(
         spec.target,
@@ -116,6 +119,8 @@ def fuse(
         roles=roles_of(tables),
         remote_loads=loads_remotely(tables),
         reduced=reduced_type(tables, schedule.buffers),
+        ring=common_ring(tables),
+        unordered=adds_unordered(tables),
         counted=is_counted(tables),
     )
     module = assemble(plan, ttir=captured.ttir, ttgir=captured.ttgir, device=library)
@@ -123,4 +128,4 @@ def fuse(
     run_pipeline(module, f"syncopate-pipeline{{{options}}}")
     stages |= {"lowered": to_text(module), "fused": take_kernel(module)}
     lowered = find_plan(module)
-    return Fusion(read_schedule(lowered), is_localized(lowered), stages)
+    return Fusion(read_schedule(lowered), localized_buffer(lowered), stages)

@@ -19,7 +19,7 @@ __all__ = [
     "assemble",
     "bind_kernel",
     "find_plan",
-    "is_localized",
+    "localized_buffer",
     "needs_comm_ctas",
     "take_kernel",
     "to_text",
@@ -187,12 +187,12 @@ def find_plan(module: ir.Module) -> ir.OpView:
     raise InternalError("an assembled module holds no plan")
 
 
-def is_localized(plan: ir.OpView) -> bool:
-    """Whether the kernel of a lowered plan reads the rank's own input where the caller keeps it."""
-    return any(
-        isinstance(op, ops.KernelOp) and "localized" in op.attributes
-        for op in plan.regions[0].blocks[0].operations
-    )
+def localized_buffer(plan: ir.OpView) -> str | None:
+    """The buffer whose input a lowered plan's kernel reads where the caller keeps it, if there is one."""
+    for op in plan.regions[0].blocks[0].operations:
+        if isinstance(op, ops.KernelOp) and op.localized is not None:
+            return str(op.localized.value)
+    return None
 
 
 def take_kernel(module: ir.Module) -> str:

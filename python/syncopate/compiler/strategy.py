@@ -46,7 +46,7 @@ class TileOrder(enum.Enum):
 
 # The ranges of `#chunk.strategy`, whose verifier has the last word.
 _RANGES = {
-    "splits": (1, 4096),
+    "splits": (0, 4096),
     "group": (1, 2**62),
     "pause": (0, 1_000_000),
     "comm_ctas": (1, 65536),
@@ -61,7 +61,7 @@ class Strategy:
         algorithm: How collectives are decomposed.
         direction: Who carries their transfers out.
         realization: How transfers are carried out.
-        splits: Pieces that each transfer is cut into.
+        splits: Pieces that each transfer is cut into; 0 chooses by its size: pieces of 8 MiB or more, at most four.
         order: The order of tiles.
         group: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles in
             flight share rows and columns in L2.
@@ -77,7 +77,7 @@ class Strategy:
     algorithm: Algorithm | str = Algorithm.DIRECT
     direction: Direction | str = Direction.PUSH
     realization: Realization | str = Realization.LDST_COLOCATED
-    splits: int = 1
+    splits: int = 0
     order: TileOrder | str = TileOrder.ARRIVAL
     group: int = 8
     pause: int = 500

@@ -42,14 +42,16 @@ def library(
     roles: Collection[Realization],
     remote_loads: bool,
     reduced: str | None = None,
+    ring: Realization | None = None,
+    unordered: bool = False,
     counted: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
     The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``finish_tile``, ``open_call``,
     ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization
-    R of them. Each module holds one function, a single block that ends in a return and calls nothing. The result is
-    kept in memory and on disk.
+    R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single block that ends
+    in a return and calls nothing. The result is kept in memory and on disk.
 
     Args:
         target: GPU to compile for.
@@ -59,6 +61,8 @@ def library(
         remote_loads: Whether some command loads from another rank. That takes many loads in flight; stores of
             co-located roles to another rank are better issued in small blocks, which the link can take as they come.
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
+        ring: Of the co-located roles the one that tiles hand commands over to, if they do.
+        unordered: Whether some of them add to what others may be adding to at the same time.
         counted: Whether rows of commands, or what tiles need, are read at run time.
 
     Raises:
@@ -66,7 +70,19 @@ def library(
     """
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
-    return _library(_Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced, counted))
+    return _library(
+        _Key(
+            target,
+            num_warps,
+            unit,
+            frozenset(roles),
+            remote_loads,
+            reduced,
+            ring,
+            unordered,
+            counted,
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,8 @@ class _Key:
     roles: frozenset[Realization]
     remote_loads: bool
     reduced: str | None
+    ring: Realization | None = None
+    unordered: bool = False
     counted: bool = False
 
 
@@ -96,8 +114,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{key.counted}-"
-        f"{_source_hash()}"
+        f"{key.ring}-{key.unordered}-{key.counted}-{_source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
@@ -112,24 +129,32 @@ def _library(key: _Key) -> Mapping[str, str]:
 
 def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
-    return {
+    ring = key.ring is not None
+    specs = {
         "read_tile": _spec(key, entry.read_tile_entry, "t", COUNTED=key.counted),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
         "close_call": _spec(key, entry.close_call),
-        "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=hopper),
+        "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=False, RING=ring),
         **{f"run_commands_{role.spelling}": _commands_spec(key, role) for role in key.roles},
         "roles": _spec(
             key,
             entry.roles,
             "input",
             **{role.name: role in key.roles for role in Realization if role.is_device},
+            TMA_RING=key.ring is Realization.TMA_COLOCATED,
+            LDST_RING=key.ring is Realization.LDST_COLOCATED,
             WARPS=COPY_WARPS.value,
             REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
         ),
     }
+    if hopper:
+        specs["finish_bulk_tile"] = _spec(
+            key, entry.finish_tile, "tile", TMA_STORES=True, RING=ring
+        )
+    return specs
 
 
 def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
@@ -155,6 +180,8 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNITS_PER_BLOCK=32 * warps * copied,
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
+        RING=role is key.ring,
+        UNORDERED=key.unordered,
         COUNTED=key.counted,
     )
 
@@ -178,6 +205,7 @@ def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
         # What comes from far takes long to load; what goes there, to store.
         LAG=slots // 4 if key.remote_loads else slots // 2,
         REDUCED=tl.dtype(DTYPES[key.reduced].triton) if key.reduced in TMA_ADDED else None,
+        RING=role is key.ring,
         COUNTED=key.counted,
     )
 

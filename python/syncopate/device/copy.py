@@ -3,7 +3,8 @@
 """The communication roles on ordinary loads and stores: they copy, and they reduce.
 
 Commands of a role are carried out in order. Its CTAs share each command block by block, without waiting for each other
-between commands: the CTA that finds itself the last to finish a command raises its signals.
+between commands: the CTA that finds itself the last to finish a command raises its signals. A command that a tile hands
+over is carried out by the CTA of the tile alone, and counted by nobody; see `syncopate.device.ring`.
 
 The counter of a command grows by one per CTA and call. It is acquired and released at system scope, so the stores of
 every CTA, the ones to peers included, happen before the signals that the last one raises.
@@ -12,17 +13,22 @@ A command relies on the waits of the commands before it: each guard stands in th
 that sees that the call was given up, by itself or by another one, neither copies nor counts any more: the counter then
 never becomes full, and the signals of that command are never raised.
 
-Who reduces is the only one to touch the destination meanwhile, by the order of the plan: it loads, combines in float32
-if the elements are floating-point numbers, and stores, rounded once.
+Who reduces is the only one to touch the destination meanwhile, by the order of the plan: it loads all that is combined
+in the order that the command gives, combines in float32 if the elements are smaller floating-point numbers, and stores,
+rounded once. Where a plan lets several ranks add to one place without an order, they do so by relaxed atomic additions
+at system scope, each rounded in the type of the elements; the counter releases them as it does stores.
 """
 
 import triton
 import triton.language as tl
 
 from syncopate.device.abi import (
+    COMMAND_BEHIND,
     COMMAND_DST,
     COMMAND_DST_STRIDE,
     COMMAND_FROM_INPUT,
+    COMMAND_PART_STRIDE,
+    COMMAND_PARTS,
     COMMAND_PAUSE,
     COMMAND_REDUCTION,
     COMMAND_ROW_BYTES,
@@ -37,9 +43,11 @@ from syncopate.device.abi import (
     REDUCTION_MAX,
     REDUCTION_NONE,
     REDUCTION_SUM,
+    REDUCTION_UNORDERED_SUM,
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
+from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import (
     command_rows,
@@ -112,8 +120,43 @@ def copy_region(
 
 
 @triton.jit
+def _combine(reduction, one, other):
+    if reduction == REDUCTION_SUM:
+        one += other
+    elif reduction == REDUCTION_MAX:
+        one = tl.maximum(one, other, propagate_nan=tl.PropagateNan.ALL)
+    else:
+        one = tl.minimum(one, other, propagate_nan=tl.PropagateNan.ALL)
+    return one
+
+
+@triton.jit
+def _load_summand(
+    command, src, dst, number, row, column, mask, ELEMENT: tl.constexpr, LANES: tl.constexpr
+):
+    """Loads units of one of the regions that a command combines, small floating-point numbers as float32."""
+    UNIT: tl.constexpr = LANES * ELEMENT.primitive_bitwidth // 8
+    behind = tl.load(command + COMMAND_BEHIND).to(tl.int32)
+    ahead = (number - tl.where(behind < number, 1, 0)).to(tl.int64)
+    at = src + ahead * tl.load(command + COMMAND_PART_STRIDE)
+    at = tl.where(behind == number, dst, at)
+    stride = tl.where(
+        behind == number,
+        tl.load(command + COMMAND_DST_STRIDE),
+        tl.load(command + COMMAND_SRC_STRIDE),
+    )
+    pointer = tl.multiple_of(at.to(tl.pointer_type(ELEMENT)), UNIT)
+    offset = (row * (stride // UNIT) + column) * LANES
+    values = tl.load(pointer + (offset[:, None] + tl.arange(0, LANES)[None, :]), mask=mask)
+    if ELEMENT.is_floating() and ELEMENT.primitive_bitwidth < 32:
+        values = values.to(tl.float32)
+    return values
+
+
+@triton.jit
 def reduce_region(
     command,
+    input,
     part,
     parts,
     ELEMENT: tl.constexpr,
@@ -121,10 +164,14 @@ def reduce_region(
     UNITS_PER_BLOCK: tl.constexpr,
     COUNTED: tl.constexpr,
 ):
-    """Combines blocks ``part``, ``part + parts``, … of the region of a command with what is at the destination.
+    """Combines blocks ``part``, ``part + parts``, … of the regions of a command with what is at the destination.
+
+    The regions of the source and the destination are summands in an order that the command gives. Two of them are
+    loaded at a time; the sum stays in registers and is rounded when it is stored.
 
     Args:
         command: Pointer to the fields of the command.
+        input: Pointer to the rank's input.
         part: First block, i32.
         parts: Blocks from one to the next, i32.
         ELEMENT: Type of the elements.
@@ -133,15 +180,73 @@ def reduce_region(
         COUNTED: Whether rows may be counted at run time.
     """
     BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
+    # Of bytes only eight at a time: as float32 they take four times the registers.
+    LANES: tl.constexpr = max(min(UNIT // BYTES, 8), 1)
+    base = tl.load(command + COMMAND_FROM_INPUT) * input.to(tl.int64, bitcast=True)
+    src = base + tl.load(command + COMMAND_SRC)
+    dst = tl.load(command + COMMAND_DST)
+    there = tl.multiple_of(dst.to(tl.pointer_type(ELEMENT)), LANES * BYTES)
+    stride = tl.load(command + COMMAND_DST_STRIDE) // (LANES * BYTES)
+    row_units = (tl.load(command + COMMAND_ROW_BYTES) // (LANES * BYTES)).to(tl.int32)
+    units = command_rows(command, COUNTED).to(tl.int32) * row_units
+    reduction = tl.load(command + COMMAND_REDUCTION)
+    summands = tl.load(command + COMMAND_PARTS).to(tl.int32) + 1
+    pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
+    for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
+        unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
+        row = unit // row_units
+        column = unit - row * row_units
+        mask = (unit < units)[:, None]
+        total = _load_summand(command, src, dst, 0, row, column, mask, ELEMENT, LANES)
+        other = _load_summand(command, src, dst, 1, row, column, mask, ELEMENT, LANES)
+        total = _combine(reduction, total, other)
+        for i in range(2, summands, 2):
+            one = _load_summand(command, src, dst, i, row, column, mask, ELEMENT, LANES)
+            is_more = i + 1 < summands
+            other = _load_summand(
+                command, src, dst, i + 1, row, column, mask & is_more, ELEMENT, LANES
+            )
+            total = _combine(reduction, total, one)
+            total = tl.where(is_more, _combine(reduction, total, other), total)
+        offset = ((row * stride + column) * LANES)[:, None] + tl.arange(0, LANES)[None, :]
+        tl.store(there + offset, total.to(ELEMENT), mask=mask)
+        if pause > 0:
+            sleep(pause)
+
+
+@triton.jit
+def add_region(
+    command,
+    input,
+    part,
+    parts,
+    ELEMENT: tl.constexpr,
+    UNIT: tl.constexpr,
+    UNITS_PER_BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr,
+):
+    """Adds blocks ``part``, ``part + parts``, … of a region to what is there, by atomic operations.
+
+    Args:
+        command: Pointer to the fields of the command.
+        input: Pointer to the rank's input.
+        part: First block, i32.
+        parts: Blocks from one to the next, i32.
+        ELEMENT: Type of the elements.
+        UNIT: Bytes per load, as for `copy_region`.
+        UNITS_PER_BLOCK: Units that the role has in flight at once.
+        COUNTED: Whether rows may be counted at run time.
+    """
+    BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
     LANES: tl.constexpr = max(UNIT // BYTES, 1)
-    src = tl.load(command + COMMAND_SRC).to(tl.pointer_type(ELEMENT))
+    base = tl.load(command + COMMAND_FROM_INPUT) * input.to(tl.int64, bitcast=True)
+    src = (base + tl.load(command + COMMAND_SRC)).to(tl.pointer_type(ELEMENT))
     dst = tl.load(command + COMMAND_DST).to(tl.pointer_type(ELEMENT))
     src, dst = tl.multiple_of(src, LANES * BYTES), tl.multiple_of(dst, LANES * BYTES)
     src_stride = tl.load(command + COMMAND_SRC_STRIDE) // (LANES * BYTES)
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // (LANES * BYTES)
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // (LANES * BYTES)).to(tl.int32)
     units = command_rows(command, COUNTED).to(tl.int32) * row_units
-    reduction = tl.load(command + COMMAND_REDUCTION)
     pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
     for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
         unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
@@ -152,18 +257,30 @@ def reduce_region(
         dst_offset = ((row * dst_stride + column) * LANES)[:, None] + lane
         mask = (unit < units)[:, None]
         arriving = tl.load(src + src_offset, mask=mask)
-        there = tl.load(dst + dst_offset, mask=mask)
-        if ELEMENT.is_floating() and BYTES < 4:
-            arriving, there = arriving.to(tl.float32), there.to(tl.float32)
-        if reduction == REDUCTION_SUM:
-            there += arriving
-        elif reduction == REDUCTION_MAX:
-            there = tl.maximum(there, arriving, propagate_nan=tl.PropagateNan.ALL)
-        else:
-            there = tl.minimum(there, arriving, propagate_nan=tl.PropagateNan.ALL)
-        tl.store(dst + dst_offset, there.to(ELEMENT), mask=mask)
+        tl.atomic_add(dst + dst_offset, arriving, mask=mask, sem="relaxed", scope="sys")
         if pause > 0:
             sleep(pause)
+
+
+@triton.jit
+def _combine_region(
+    command,
+    input,
+    part,
+    parts,
+    ELEMENT: tl.constexpr,
+    UNIT: tl.constexpr,
+    UNITS_PER_BLOCK: tl.constexpr,
+    UNORDERED: tl.constexpr,
+    COUNTED: tl.constexpr,
+):
+    if UNORDERED:
+        if tl.load(command + COMMAND_REDUCTION) == REDUCTION_UNORDERED_SUM:
+            add_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
+        else:
+            reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
+    else:
+        reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
 
 
 @triton.jit
@@ -175,6 +292,8 @@ def run_commands_ldst(
     UNITS_PER_BLOCK: tl.constexpr,
     UNITS_PER_REDUCED_BLOCK: tl.constexpr,
     REDUCED: tl.constexpr,
+    RING: tl.constexpr,
+    UNORDERED: tl.constexpr,
     COUNTED: tl.constexpr,
 ):
     """Carries out a role's commands of this rank: wait, copy, count, and raise signals when the last CTA is through.
@@ -187,27 +306,52 @@ def run_commands_ldst(
         UNITS_PER_BLOCK: Units that the role has in flight at once when it copies.
         UNITS_PER_REDUCED_BLOCK: The same when it reduces.
         REDUCED: Element type of the commands that reduce; None if there are none.
+        RING: Whether tiles hand commands over to the role.
+        UNORDERED: Whether some of them add by atomic operations.
         COUNTED: Whether there are commands whose rows are counted at run time.
     """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
-    begin, end, part, parts = role_part(ctx, ROLE)
-    for k in range(begin, end):
-        command = commands + k * COMMAND_STRIDE
-        wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
-        wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
-        if aborted(ctx) == 0:
-            if REDUCED is None:  # noqa: SIM114
-                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK, COUNTED)
-            elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
-                copy_region(command, input, part, parts, UNIT, UNITS_PER_BLOCK, COUNTED)
-            else:
-                reduce_region(command, part, parts, REDUCED, UNIT, UNITS_PER_REDUCED_BLOCK, COUNTED)
-            tl.debug_barrier()
-            finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
-            if finished + 1 == epoch * parts:
-                signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
-                signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
-                raise_signals(ctx, signal_begin, signal_end)
+    queue, end, part, parts = role_part(ctx, ROLE)
+    records, before = 0, 0
+    if RING:
+        records, before = ring_part(ctx, ROLE)
+    record = 0
+    while (queue < end) | (record < records):
+        first, last, shared = queue, end, True
+        if RING:
+            first, last, shared, queue, record = next_commands(
+                ctx, queue, end, record, records, before
+            )
+        else:
+            queue = end
+        share, shares = tl.where(shared, part, 0), tl.where(shared, parts, 1)
+        for k in range(first, last):
+            command = commands + k * COMMAND_STRIDE
+            wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
+            wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
+            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
+            if aborted(ctx) == 0:
+                if REDUCED is None:  # noqa: SIM114
+                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK, COUNTED)
+                elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
+                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK, COUNTED)
+                else:
+                    _combine_region(
+                        command,
+                        input,
+                        share,
+                        shares,
+                        REDUCED,
+                        UNIT,
+                        UNITS_PER_REDUCED_BLOCK,
+                        UNORDERED,
+                        COUNTED,
+                    )
+                tl.debug_barrier()
+                finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")
+                if (finished + 1 == epoch * parts) | (not shared):
+                    signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
+                    signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
+                    raise_signals(ctx, signal_begin, signal_end)

@@ -45,6 +45,7 @@ from syncopate.device.abi import (
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
+from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import (
     command_rows,
@@ -231,6 +232,7 @@ def run_commands_tma(
     ROWS: tl.constexpr,
     LAG: tl.constexpr,
     REDUCED: tl.constexpr,
+    RING: tl.constexpr,
     COUNTED: tl.constexpr,
 ):
     """Carries out a role's commands of this rank: wait, move, count, and raise signals when the last CTA is through.
@@ -243,6 +245,7 @@ def run_commands_tma(
         ROWS: Rows of 1024 bytes of a slot.
         LAG: Stores that may still have to be read from shared memory when the next load is issued; less than SLOTS.
         REDUCED: Element type of the commands that reduce, by addition; None if there are none.
+        RING: Whether tiles hand commands over to the role.
         COUNTED: Whether there are commands whose rows are counted at run time.
     """
     layout: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=2)
@@ -254,31 +257,74 @@ def run_commands_tma(
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
-    begin, end, part, parts = role_part(ctx, ROLE)
-    for k in range(begin, end):
-        command = commands + k * COMMAND_STRIDE
-        wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
-        wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-        wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True, ROLE)
-        if aborted(ctx) == 0:
-            # Two branches, since what comes first decides what is compiled.
-            if REDUCED is None:  # noqa: SIM114
-                moved = _move_command(
-                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False, COUNTED
-                )
-            elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
-                moved = _move_command(
-                    command, input, part, parts, ring, full, moved, LAG, gl.int32, False, COUNTED
-                )
-            else:
-                moved = _move_command(
-                    command, input, part, parts, ring, full, moved, LAG, REDUCED, True, COUNTED
-                )
-            tl.debug_barrier()
-            finished = tl.atomic_add(counters + k, 1, sem="acq_rel", scope="sys")
-            if finished + 1 == epoch * parts:
-                signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
-                signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
-                raise_signals(ctx, signal_begin, signal_end)
+    queue, end, part, parts = role_part(ctx, ROLE)
+    records, before = 0, 0
+    if RING:
+        records, before = ring_part(ctx, ROLE)
+    record = 0
+    while (queue < end) | (record < records):
+        first, last, shared = queue, end, True
+        if RING:
+            first, last, shared, queue, record = next_commands(
+                ctx, queue, end, record, records, before
+            )
+        else:
+            queue = end
+        share, shares = tl.where(shared, part, 0), tl.where(shared, parts, 1)
+        for k in range(first, last):
+            command = commands + k * COMMAND_STRIDE
+            wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
+            wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
+            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True, ROLE)
+            if aborted(ctx) == 0:
+                # Two branches, since what comes first decides what is compiled.
+                if REDUCED is None:  # noqa: SIM114
+                    moved = _move_command(
+                        command,
+                        input,
+                        share,
+                        shares,
+                        ring,
+                        full,
+                        moved,
+                        LAG,
+                        gl.int32,
+                        False,
+                        COUNTED,
+                    )
+                elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
+                    moved = _move_command(
+                        command,
+                        input,
+                        share,
+                        shares,
+                        ring,
+                        full,
+                        moved,
+                        LAG,
+                        gl.int32,
+                        False,
+                        COUNTED,
+                    )
+                else:
+                    moved = _move_command(
+                        command,
+                        input,
+                        share,
+                        shares,
+                        ring,
+                        full,
+                        moved,
+                        LAG,
+                        REDUCED,
+                        True,
+                        COUNTED,
+                    )
+                tl.debug_barrier()
+                finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")
+                if (finished + 1 == epoch * parts) | (not shared):
+                    signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
+                    signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
+                    raise_signals(ctx, signal_begin, signal_end)
     for slot in gl.static_range(SLOTS):
         mbarrier.invalidate(full.index(slot))

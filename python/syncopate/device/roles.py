@@ -4,7 +4,7 @@
 
 An outline is a whole kernel with holes. A hole is a marker, impure inline assembly whose text begins with
 COMPUTE_MARKER, or COMMUNICATE_MARKER and a realization; the passes put the body of the local kernel and the
-communication roles there.
+communication roles there. Where tiles hand commands over to the role beside them, the outline has the ring for that.
 
 The CTAs of a launch are of two kinds. The first COMM_CTAS belong to dedicated roles, and each of them walks the
 commands of each dedicated role; those of a role that it has no part in are none. All others compute, and have the
@@ -19,6 +19,7 @@ from triton.experimental.gluon import language as gl
 
 from syncopate.device.abi import COMM_CTAS
 from syncopate.device.calls import close_call, open_call
+from syncopate.device.ring import close_ring, open_ring, piece_hand_over, piece_take
 
 __all__ = ["COMMUNICATE_MARKER", "COMPUTE_MARKER", "roles"]
 
@@ -33,10 +34,12 @@ _LDST_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_colocated{_ASM}")
 
 
 @gluon.jit
-def _compute(ctx, input):
+def _compute(ctx, input, ring):
     gl.inline_asm_elementwise(
         "// syncopate.compute\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
     )
+    if len(ring) > 0:
+        piece_hand_over(ring)
 
 
 @gluon.jit
@@ -45,13 +48,17 @@ def _communicate(ctx, input, MARKER: tl.constexpr):
 
 
 @gluon.jit
-def _tma_colocated(ctx, input):
+def _tma_colocated(ctx, input, ring):
     _communicate(ctx, input, _TMA_COLOCATED)
+    if len(ring) > 0:
+        piece_take(ring)
 
 
 @gluon.jit
-def _ldst_colocated(ctx, input):
+def _ldst_colocated(ctx, input, ring):
     _communicate(ctx, input, _LDST_COLOCATED)
+    if len(ring) > 0:
+        piece_take(ring)
 
 
 @gluon.jit
@@ -60,30 +67,36 @@ def _compute_beside(
     input,
     TMA: tl.constexpr,
     LDST: tl.constexpr,
+    TMA_RING: tl.constexpr,
+    LDST_RING: tl.constexpr,
     WARPS: tl.constexpr,
     REGISTERS: tl.constexpr,
 ):
     """The kernel's warps compute; each co-located role has WARPS more of the CTA, with REGISTERS registers a thread."""
+    ring = ()
+    if TMA_RING or LDST_RING:
+        ring = open_ring()
+    # Who has no part in the ring gets none.
+    tma = (ctx, input, ring if TMA_RING else ())
+    ldst = (ctx, input, ring if LDST_RING else ())
     if TMA and LDST:
         gl.warp_specialize(
-            [
-                (_compute, (ctx, input)),
-                (_tma_colocated, (ctx, input)),
-                (_ldst_colocated, (ctx, input)),
-            ],
+            [(_compute, (ctx, input, ring)), (_tma_colocated, tma), (_ldst_colocated, ldst)],
             [WARPS, WARPS],
             [REGISTERS, REGISTERS],
         )
     elif TMA:
         gl.warp_specialize(
-            [(_compute, (ctx, input)), (_tma_colocated, (ctx, input))], [WARPS], [REGISTERS]
+            [(_compute, (ctx, input, ring)), (_tma_colocated, tma)], [WARPS], [REGISTERS]
         )
     elif LDST:
         gl.warp_specialize(
-            [(_compute, (ctx, input)), (_ldst_colocated, (ctx, input))], [WARPS], [REGISTERS]
+            [(_compute, (ctx, input, ring)), (_ldst_colocated, ldst)], [WARPS], [REGISTERS]
         )
     else:
-        _compute(ctx, input)
+        _compute(ctx, input, ring)
+    if TMA_RING or LDST_RING:
+        close_ring(ring)
 
 
 @gluon.jit
@@ -94,6 +107,8 @@ def roles(
     TMA_COLOCATED: tl.constexpr,
     LDST_DEDICATED: tl.constexpr,
     LDST_COLOCATED: tl.constexpr,
+    TMA_RING: tl.constexpr,
+    LDST_RING: tl.constexpr,
     WARPS: tl.constexpr,
     REGISTERS: tl.constexpr,
 ):
@@ -106,6 +121,8 @@ def roles(
         TMA_COLOCATED: See there.
         LDST_DEDICATED: See there.
         LDST_COLOCATED: See there.
+        TMA_RING: Whether tiles hand commands over to the co-located role of that kind.
+        LDST_RING: See there.
         WARPS: Warps of a co-located role.
         REGISTERS: Registers of each of their threads.
     """
@@ -117,7 +134,11 @@ def roles(
             if LDST_DEDICATED:
                 _communicate(ctx, input, _LDST_DEDICATED)
         else:
-            _compute_beside(ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, REGISTERS)
+            _compute_beside(
+                ctx, input, TMA_COLOCATED, LDST_COLOCATED, TMA_RING, LDST_RING, WARPS, REGISTERS
+            )
     else:
-        _compute_beside(ctx, input, TMA_COLOCATED, LDST_COLOCATED, WARPS, REGISTERS)
+        _compute_beside(
+            ctx, input, TMA_COLOCATED, LDST_COLOCATED, TMA_RING, LDST_RING, WARPS, REGISTERS
+        )
     close_call(ctx)

@@ -62,7 +62,7 @@ from syncopate.device.words import (
     words64,
 )
 
-__all__ = ["aborted", "hold_input", "raise_signals", "wait_signals"]
+__all__ = ["aborted", "have_arrived", "hold_input", "raise_signals", "wait_signals"]
 
 _POLLS = tl.constexpr(64)
 """Polls between two looks at the clock and at STATE_ABORTED."""
@@ -166,6 +166,21 @@ def wait_signals(
             arrived = tl.where(seen - wanted < 0, 0, arrived)
         if TMA_READS:
             fence_tma()
+    return arrived
+
+
+@triton.jit
+def have_arrived(ctx, begin, end):
+    """Returns whether the waits ``[begin, end)`` are over, i32 and the same in every thread, without waiting."""
+    flags = words32(tl.load(ctx + FLAGS))
+    waits = words32(tl.load(ctx + WAITS))
+    epoch = epoch_of(ctx)
+    arrived = 1
+    for w in range(begin, end):
+        count = tl.load(waits + w * WAIT_STRIDE + WAIT_COUNT)
+        wanted = tl.where(count == 0, epoch - 1, epoch * count)
+        seen = _poll(flags + tl.load(waits + w * WAIT_STRIDE + WAIT_SIGNAL))
+        arrived = tl.where(seen - wanted < 0, 0, arrived)
     return arrived
 
 

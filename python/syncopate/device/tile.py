@@ -22,6 +22,7 @@ from syncopate.device.abi import (
     TILE_C2,
     TILE_GROUP_ACCUMULATES,
     TILE_GROUP_GROUP,
+    TILE_GROUP_RECORD,
     TILE_GROUP_STRIDE,
     TILE_GROUP_WAIT_BEGIN,
     TILE_GROUP_WAIT_END,
@@ -31,6 +32,7 @@ from syncopate.device.abi import (
     TILE_WAIT_END,
     TILES,
 )
+from syncopate.device.ring import hand_over
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
@@ -86,8 +88,11 @@ def tile_sum(ctx, tile):
 
 
 @triton.jit
-def finish_tile(ctx, tile, TMA_STORES: tl.constexpr):
-    """Counts a tile as done in its group; whoever makes the group full raises its signals.
+def finish_tile(ctx, tile, TMA_STORES: tl.constexpr, RING: tl.constexpr):
+    """Says that a tile is done: to the role beside it, and to who waits for its group.
+
+    If the tile hands commands over, it writes its record to the ring, in whatever state the call is. In its group it
+    is counted; whoever makes the group full raises its signals.
 
     The counter is acquired and released at system scope, so the stores of every tile of the group happen before the
     signals that the last one raises. A CTA that sees that the call was given up counts no more: what it has stored may
@@ -96,9 +101,16 @@ def finish_tile(ctx, tile, TMA_STORES: tl.constexpr):
     Args:
         ctx: The context.
         tile: Number of the tile, row-major in the grid, i32.
-        TMA_STORES: Whether its stores may be TMA's, which are complete only when the issuing thread has waited for
+        TMA_STORES: Whether some of its stores are TMA's, which are complete only when the issuing thread has waited for
             them.
+        RING: Whether tiles of the kernel hand commands over.
     """
+    if RING:
+        record = tl.load(_tile_group(ctx, tile) + TILE_GROUP_RECORD)
+        if record >= 0:
+            if TMA_STORES:
+                wait_for_tma_stores()
+            hand_over(record, tile)
     group = tl.load(_tile_group(ctx, tile) + TILE_GROUP_GROUP)
     if group >= 0:
         if TMA_STORES:

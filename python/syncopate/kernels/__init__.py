@@ -2,14 +2,16 @@
 
 from typing import TYPE_CHECKING, Any
 
+from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.combine_rows import combine_rows
-from syncopate.kernels.config import GemmConfig
+from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 from syncopate.kernels.grouped_gemm import grouped_gemm
 
 if TYPE_CHECKING:
     from syncopate.kernels.bind import (
+        bind_add_rms_norm,
         bind_combine_rows,
         bind_gemm,
         bind_gemm_pointers,
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Activation",
     "GemmConfig",
+    "Precision",
+    "add_rms_norm",
+    "bind_add_rms_norm",
     "bind_combine_rows",
     "bind_gemm",
     "bind_gemm_pointers",

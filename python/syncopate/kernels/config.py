@@ -1,9 +1,39 @@
-"""How a GEMM is cut into tiles and compiled."""
+"""How a GEMM is cut into tiles and compiled, and the choices that it has besides."""
 
+from __future__ import annotations
+
+import enum
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["GemmConfig"]
+from syncopate.compiler.binding import Ctas
+
+__all__ = ["Activation", "GemmConfig", "Precision"]
+
+
+class Activation(enum.Enum):
+    """What is applied to each element of C in float32, behind the bias, before it is rounded."""
+
+    RELU = "relu"
+    GELU = "gelu"
+    """By the error function, not its approximation by tanh."""
+    SILU = "silu"
+
+
+class Precision(enum.Enum):
+    """How float32 operands are multiplied; others are multiplied as they are."""
+
+    TF32 = "tf32"
+    """Rounded to 10 bits of mantissa, on tensor cores."""
+    TF32X3 = "tf32x3"
+    """As three such products, on tensor cores."""
+    IEEE = "ieee"
+    """In float32, without tensor cores."""
+
+
+NARROW_ROUND: Final = 0.535
+"""Time of a round of tiles of half the width, of that of the large ones (bf16 on H200, docs/results)."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +49,8 @@ class GemmConfig:
         group_m: Rows of tiles that are walked together, for locality in L2.
         num_warps: Warps that compute.
         num_stages: Pipeline stages of the K loop.
-        num_ctas: CTAs that walk the tiles; at most one fits on a streaming multiprocessor.
+        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. At most one fits on a
+            streaming multiprocessor.
     """
 
     block_m: int = 128
@@ -28,16 +59,37 @@ class GemmConfig:
     group_m: int = 8
     num_warps: int = 8
     num_stages: int = 3
-    num_ctas: int = 132
+    num_ctas: int | None = None
 
-    def constexprs(self) -> dict[str, int]:
-        """Returns the compile-time parameters of the kernels in this package, by name."""
+    @classmethod
+    def choose(cls, m: int, n: int, *, num_sms: int = 132) -> GemmConfig:
+        """Returns the large tiles, or the narrow ones where those leave fewer multiprocessors without work.
+
+        Args:
+            m: Rows of the output.
+            n: Its columns.
+            num_sms: Multiprocessors that compute.
+        """
+        large, narrow = cls(), cls(block_n=128, num_warps=4, num_stages=4)
+
+        def rounds(config: GemmConfig) -> int:
+            return -(-math.prod(config.tiles(m, n)) // num_sms)
+
+        return large if rounds(large) <= NARROW_ROUND * rounds(narrow) else narrow
+
+    def constexprs(self) -> dict[str, Any]:
+        """Returns the compile-time parameters of the kernels in this package, by name; no bias or activation."""
         return {
             "BLOCK_M": self.block_m,
             "BLOCK_N": self.block_n,
             "BLOCK_K": self.block_k,
             "GROUP_M": self.group_m,
-            "NUM_SMS": self.num_ctas,
+            "NUM_SMS": Ctas() if self.num_ctas is None else self.num_ctas,
+            "bias_ptr": None,
+            "TRANSPOSE_A": False,
+            "TRANSPOSE_B": False,
+            "ACTIVATION": None,
+            "PRECISION": Precision.TF32.value,
         }
 
     def options(self) -> dict[str, Any]:

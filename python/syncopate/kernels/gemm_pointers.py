@@ -1,6 +1,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
-"""A persistent GEMM on plain pointers, for rows that TMA cannot address: C[M, N] = A[M, K] · B[N, K]ᵀ.
+"""A persistent GEMM on plain pointers, for rows that TMA cannot address: C[M, N] = A · B, operands in either layout.
 
 TMA needs rows that are a multiple of 16 bytes apart; here nothing has to be a multiple of anything.
 """
@@ -9,9 +9,19 @@ import triton
 import triton.language as tl
 
 import syncopate.language as sy
+from syncopate.kernels.epilogue import finish_accumulator
 from syncopate.kernels.gemm import tile_coordinates
 
 __all__ = ["gemm_pointers"]
+
+
+@triton.jit
+def load_block(ptr, rows, columns, stride, ROWS, COLUMNS):
+    """Loads the elements at ``rows`` and ``columns`` of a [ROWS, COLUMNS] matrix, zero outside of it."""
+    mask = (rows[:, None] < ROWS) & (columns[None, :] < COLUMNS)
+    return tl.load(
+        ptr + rows.to(tl.int64)[:, None] * stride + columns[None, :], mask=mask, other=0.0
+    )
 
 
 @triton.jit
@@ -30,11 +40,17 @@ def gemm_pointers(
     BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr,
     NUM_SMS: tl.constexpr,
+    bias_ptr=None,
+    TRANSPOSE_A: tl.constexpr = False,
+    TRANSPOSE_B: tl.constexpr = False,
+    ACTIVATION: tl.constexpr = None,
+    PRECISION: tl.constexpr = "tf32",
 ):
-    """Computes C = A Bᵀ, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
+    """Computes C = A · B, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
 
-    The pointers lead to A[M, K], B[N, K] and C[M, N], whose rows are ``stride_a``, ``stride_b`` and ``stride_c``
-    elements apart and contiguous. Blocks need not divide M, N or K.
+    The pointers lead to A as [M, K] or, with TRANSPOSE_A, [K, M], to B as [N, K] or, with TRANSPOSE_B, [K, N], and to
+    C[M, N], whose rows are ``stride_a``, ``stride_b`` and ``stride_c`` elements apart and contiguous. Blocks need not
+    divide M, N or K. The rest is as in `gemm`.
     """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
@@ -44,18 +60,19 @@ def gemm_pointers(
         m, n, _ = sy.tile(t, m, n)
         rows_m = m * BLOCK_M + tl.arange(0, BLOCK_M)
         rows_n = n * BLOCK_N + tl.arange(0, BLOCK_N)
-        a_rows = a_ptr + rows_m.to(tl.int64)[:, None] * stride_a
-        b_rows = b_ptr + rows_n.to(tl.int64)[:, None] * stride_b
         accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for step in range(steps):
             k = step * BLOCK_K + tl.arange(0, BLOCK_K)
-            a = tl.load(
-                a_rows + k[None, :], mask=(rows_m[:, None] < M) & (k[None, :] < K), other=0.0
-            )
-            b = tl.load(
-                b_rows + k[None, :], mask=(rows_n[:, None] < N) & (k[None, :] < K), other=0.0
-            )
-            accumulator = tl.dot(a, b.T, accumulator)
+            if TRANSPOSE_A:
+                a = load_block(a_ptr, k, rows_m, stride_a, K, M).T
+            else:
+                a = load_block(a_ptr, rows_m, k, stride_a, M, K)
+            if TRANSPOSE_B:
+                b = load_block(b_ptr, k, rows_n, stride_b, K, N)
+            else:
+                b = load_block(b_ptr, rows_n, k, stride_b, N, K).T
+            accumulator = tl.dot(a, b, accumulator, input_precision=PRECISION)
+        accumulator = finish_accumulator(accumulator, bias_ptr, rows_n, N, ACTIVATION)
         c = c_ptr + rows_m.to(tl.int64)[:, None] * stride_c + rows_n[None, :]
         mask = (rows_m[:, None] < M) & (rows_n[None, :] < N)
         tl.store(c, accumulator.to(c_ptr.dtype.element_ty), mask=mask)

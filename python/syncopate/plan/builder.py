@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from syncopate.errors import PlanError
 from syncopate.mlir import ir
@@ -127,12 +130,14 @@ class Plan(Collectives, SpmdPlan):
 
     def put(
         self,
-        src: Chunk,
+        src: Chunk | Sequence[Chunk],
         dst: Chunk,
         *,
         src_rank: int,
         dst_rank: int,
         reduction: str | None = None,
+        unordered: bool = False,
+        behind: int = 0,
         rows: Chunk | None = None,
         past: int = 0,
         after: Iterable[Token] = (),
@@ -141,11 +146,16 @@ class Plan(Collectives, SpmdPlan):
         """Adds a transfer that the source's rank carries out.
 
         Args:
-            src: What is read, on rank `src_rank`.
+            src: What is read, on rank `src_rank`; for a reduction of several parts at once, these, all of the same
+                sizes in one buffer, each as far from the one before.
             dst: Where it goes, on rank `dst_rank`; of the same sizes.
             src_rank: Rank that holds the source.
             dst_rank: Rank that receives.
-            reduction: sum, max or min, if what arrives is combined with what is there instead of overwriting it.
+            reduction: sum, max or min, if what arrives is combined with what is there instead of overwriting it; in
+                float32 if elements are smaller floating-point numbers, and rounded once.
+            unordered: Whether a sum is made by atomic additions, so that others may add to the same elements without
+                coming before or after it. Results may then differ from call to call.
+            behind: How many parts are combined before what is there: the order says how a sum is rounded.
             rows: Element of a buffer of i32, an input of the rank that carries the transfer out, from which it reads at
                 every call how many rows to move; `src` and `dst` are then the most that it can move.
             past: How many of those rows come before the chunk's first one: others move them.
@@ -156,17 +166,19 @@ class Plan(Collectives, SpmdPlan):
             PlanError: A rule of `chunk.put` is broken; the message names it.
         """
         ranks = src_rank, dst_rank
-        count = self._count(rows, past)
-        return self._transfer(ops.PutOp, src, dst, ranks, reduction, count, after, realization)
+        how = _Combination(reduction, unordered, behind, self._count(rows, past))
+        return self._transfer(ops.PutOp, src, dst, ranks, how, after, realization)
 
     def get(
         self,
-        src: Chunk,
+        src: Chunk | Sequence[Chunk],
         dst: Chunk,
         *,
         src_rank: int,
         dst_rank: int,
         reduction: str | None = None,
+        unordered: bool = False,
+        behind: int = 0,
         rows: Chunk | None = None,
         past: int = 0,
         after: Iterable[Token] = (),
@@ -174,8 +186,8 @@ class Plan(Collectives, SpmdPlan):
     ) -> Token:
         """Adds a transfer that the destination's rank carries out; otherwise like `put`."""
         ranks = src_rank, dst_rank
-        count = self._count(rows, past)
-        return self._transfer(ops.GetOp, src, dst, ranks, reduction, count, after, realization)
+        how = _Combination(reduction, unordered, behind, self._count(rows, past))
+        return self._transfer(ops.GetOp, src, dst, ranks, how, after, realization)
 
     @contextmanager
     def claim(self, after: Iterable[Token]) -> Iterator[None]:
@@ -208,34 +220,40 @@ class Plan(Collectives, SpmdPlan):
     def _transfer(
         self,
         kind: type[ops.PutOp] | type[ops.GetOp],
-        src: Chunk,
+        src: Chunk | Sequence[Chunk],
         dst: Chunk,
         ranks: tuple[int, int],
-        reduction: str | None,
-        count: tuple[ir.Value, list[int]] | None,
+        how: _Combination,
         after: Iterable[Token],
         realization: str | None,
     ) -> Token:
-        self._own_chunk("src", src)
+        given: Sequence[Any] = src if isinstance(src, list | tuple) else [src]
+        parts = [self._own_chunk("src", part) for part in given]
+        step = _find_step(parts)
         self._own_chunk("dst", dst)
         numbers = to_integer("src_rank", ranks[0]), to_integer("dst_rank", ranks[1])
         tokens = self._own_tokens(after)
-        if src.sizes != dst.sizes:
+        first = parts[0]
+        if first.sizes != dst.sizes:
             raise PlanError(
-                f"dst: expects sizes {list(src.sizes)}, those of src, but got {list(dst.sizes)}"
+                f"dst: expects sizes {list(first.sizes)}, those of src, but got {list(dst.sizes)}"
             )
         with self._here():
             op = kind(
-                src.buffer.value,
-                list(src.offsets),
+                first.buffer.value,
+                list(first.offsets),
                 dst.buffer.value,
                 list(dst.offsets),
-                list(src.sizes),
+                list(first.sizes),
                 *numbers,
                 tokens,
-                reduction=to_enum("reduction", reduction, ops.Reduction),
-                counts=None if count is None else count[0],
-                count_at=None if count is None else count[1],
+                reduction=to_enum("reduction", how.reduction, ops.Reduction),
+                unordered=bool(how.unordered),
+                parts=len(parts) if step else None,
+                step=step,
+                behind=to_integer("behind", how.behind) or None,
+                counts=None if how.count is None else how.count[0],
+                count_at=None if how.count is None else how.count[1],
                 realization=to_enum("realization", realization, ops.Realization),
             )
             return self._checked_token(op)
@@ -253,6 +271,38 @@ class Plan(Collectives, SpmdPlan):
                 f"{list(rows.sizes)}"
             )
         return rows.buffer.value, [rows.offsets[0], before]
+
+
+@dataclass(frozen=True)
+class _Combination:
+    """How what arrives is combined with what is there, if it is."""
+
+    reduction: str | None
+    unordered: bool
+    behind: int
+    # Where the number of rows is read, and how many come before.
+    count: tuple[ir.Value, list[int]] | None = None
+
+
+def _find_step(parts: Sequence[Chunk]) -> list[int] | None:
+    """By dimension, how far each part is from the one before; None for a single one."""
+    if not parts:
+        raise PlanError("src: expects a chunk, or several, but got none")
+    first, *others = parts
+    steps = []
+    for before, part in itertools.pairwise(parts):
+        if part.buffer is not first.buffer or part.sizes != first.sizes:
+            raise PlanError(
+                f"src: expects parts of buffer {first.buffer.name} of sizes {list(first.sizes)}, but got one of "
+                f"{part.buffer.name} of sizes {list(part.sizes)}"
+            )
+        steps.append([b - a for a, b in zip(before.offsets, part.offsets, strict=True)])
+    for step in steps[1:]:
+        if step != steps[0]:
+            raise PlanError(
+                f"src: expects each part to be as far from the one before, {steps[0]}, but got {step}"
+            )
+    return steps[0] if others else None
 
 
 def shard(buffer: Buffer, axis: int, parts: int) -> list[Chunk | None]:

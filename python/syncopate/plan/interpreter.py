@@ -241,24 +241,38 @@ def _transfer(run: _Run, op: Any) -> None:
         sizes[0] = min(max(count - past, 0), sizes[0])
     source = run.contents(src, attributes["src_rank"].value)
     target = run.contents(dst, attributes["dst_rank"].value)
-    source_box = _box(attributes["src_offsets"], sizes)
+    offsets = list(attributes["src_offsets"])
+    parts = attributes["parts"].value if "parts" in attributes else 1
+    step = list(attributes["step"]) if parts > 1 else [0] * len(offsets)
+    behind = attributes["behind"].value if "behind" in attributes else 0
+    source_boxes = [
+        _box([a + part * b for a, b in zip(offsets, step, strict=True)], sizes)
+        for part in range(parts)
+    ]
     target_box = _box(attributes["dst_offsets"], sizes)
-    _move(source, source_box, target, target_box, _reduction(op))
+    _move(source, source_boxes, target, target_box, _reduction(op), behind)
 
 
 def _move(
     source: Contents,
-    source_box: tuple[slice, ...],
+    source_boxes: Sequence[tuple[slice, ...]],
     target: Contents,
     target_box: tuple[slice, ...],
     combine: Callable[[Array, Array], Array] | None,
+    behind: int = 0,
 ) -> None:
-    """Copies a box, or combines it with what is there."""
+    """Copies a box, or combines some with what is there, which stands behind so many of them; rounds once."""
     if combine is None:
+        (source_box,) = source_boxes
         target.copy(target_box, source, source_box)
-    else:
-        target.data[target_box] = combine(target.data[target_box], source.data[source_box])
-        target.defined[target_box] &= source.defined[source_box]
+        return
+    summands = [source.data[box] for box in source_boxes]
+    summands.insert(behind, target.data[target_box])
+    if target.data.dtype.kind not in "iub" and target.data.dtype.itemsize < 4:
+        summands = [summand.astype(np.float32) for summand in summands]
+    target.data[target_box] = functools.reduce(combine, summands)
+    for box in source_boxes:
+        target.defined[target_box] &= source.defined[box]
 
 
 @_means(ops.SpmdOp)
@@ -284,7 +298,7 @@ def _spmd(run: _Run, op: Any) -> None:
             ]
             source, target = run.contents(src, ends[0]), run.contents(dst, ends[1])
             boxes = [_box(begin, sizes) for begin in begins]
-            _move(source, boxes[0], target, boxes[1], _reduction(step))
+            _move(source, boxes[:1], target, boxes[1], _reduction(step))
 
 
 def _values(attribute: Any) -> list[Callable[[Sequence[int]], int]]:

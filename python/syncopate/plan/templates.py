@@ -1,41 +1,56 @@
 """Plans of common workloads: what becomes of a buffer that a kernel's tiles compute.
 
-Every rank's tiles compute a part of a sum, as a GEMM does whose K is cut among the ranks. The functions here add to a
-plan what brings the parts together: in one buffer that all ranks compute, cut along its first dimension into as many
-blocks as there are ranks.
+All ranks compute a buffer, which is cut along its first dimension into as many blocks as there are ranks. Where each
+rank's tiles compute a part of a sum, as a GEMM does whose K is cut among the ranks, `reduce_scatter_tiles` and
+`all_reduce_tiles` add to a plan what brings the parts together; `all_to_all_tiles` sends block i to rank i.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from typing import Final
 
+from syncopate.dtypes import DTYPES
 from syncopate.errors import PlanError
-from syncopate.plan.body import Buffer, Chunk, Token
+from syncopate.plan.body import Buffer, Token
 from syncopate.plan.builder import Plan, shard
+from syncopate.plan.sums import Combine, Mover, Sums
 
-__all__ = ["Combine", "all_reduce_tiles", "reduce_scatter_tiles"]
-
-
-class Combine(enum.Enum):
-    """Who adds the parts of a sum."""
-
-    TILES = "tiles"
-    """The tiles of the block's own rank add theirs to what has arrived, by atomic stores, rounded once in the buffer's
-    type. A tile must not straddle two blocks. What comes from a third rank on is added by a communication role
-    before."""
-    ROLE = "role"
-    """A communication role of the block's rank adds all parts, one after another, in float32."""
+__all__ = [
+    "Combine",
+    "Shots",
+    "all_gather_tiles",
+    "all_reduce_tiles",
+    "all_to_all_tiles",
+    "choose_shots",
+    "reduce_scatter_tiles",
+]
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """A piece of a block: its rank, its number there, and where it lies."""
+class Shots(enum.Enum):
+    """In how many steps parts of a sum come to all ranks."""
 
-    owner: int
-    number: int
-    chunk: Chunk
+    ONE = "one"
+    """Every rank sends all of its part to all others, and every rank adds all parts, in the order of the ranks: all get
+    the same bits. A rank sends W - 1 times the buffer, and waits for others once."""
+    TWO = "two"
+    """Every rank adds the parts of its block, and sends the sum to all others. A rank sends 2 (W - 1) / W times the
+    buffer, and waits for others twice."""
+
+
+ONE_SHOT_BYTES: Final = 2 << 20
+"""What a rank sends in at most some 10 µs, as long as a second wait for all others takes."""
+
+
+def choose_shots(nbytes: int, world_size: int) -> Shots:
+    """One shot if a rank then sends at most 2 MiB, else two.
+
+    Args:
+        nbytes: Size of the buffer.
+        world_size: Number of ranks.
+    """
+    return Shots.ONE if nbytes * (world_size - 1) <= ONE_SHOT_BYTES else Shots.TWO
 
 
 def reduce_scatter_tiles(
@@ -55,13 +70,13 @@ def reduce_scatter_tiles(
     Args:
         plan: The plan.
         buffer: What tiles compute, all of it on every rank: [M, …]. With more than two ranks, or with `Combine.ROLE`
-            and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size.
+            and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size; not with
+            `Combine.DESTINATION`.
         splits: Pieces that a block is moved in.
         combine: Who adds.
-        direction: push or pull: who carries out the transfers between ranks. With `Combine.ROLE`, pulling needs no
-            other buffer.
+        direction: push or pull: who carries out the transfers between ranks.
         realization: Of the transfers between ranks; the strategy's if it is left out.
-        reducing: Of those that add, likewise.
+        reducing: Of those that add within a rank, likewise; loads and stores if the strategy's cannot.
 
     Returns:
         By rank, the token that its block of the sum is there.
@@ -69,8 +84,8 @@ def reduce_scatter_tiles(
     Raises:
         PlanError: The buffer has no rows for some rank, or a rule of the plan is broken.
     """
-    sums = _Sums(plan, buffer, splits, direction, realization, reducing)
-    done = sums.by_tiles() if combine is Combine.TILES else sums.by_role()
+    sums = Sums(plan, buffer, splits, direction, realization, reducing)
+    done = sums.add(combine)
     with plan.claim(after=list(done.values())):
         plan.reduce_scatter(buffer)
     for owner, block in enumerate(sums.blocks):
@@ -85,8 +100,9 @@ def all_reduce_tiles(
     plan: Plan,
     buffer: Buffer,
     *,
+    shots: Shots | None = None,
     splits: int = 1,
-    combine: Combine = Combine.TILES,
+    combine: Combine | None = None,
     direction: str = "push",
     realization: str | None = None,
     reducing: str | None = None,
@@ -94,14 +110,14 @@ def all_reduce_tiles(
 ) -> list[Token]:
     """Reduces what the tiles of all ranks compute; every rank gets all of the sum, which the call gives back.
 
-    In two shots: each piece of a block, as soon as it is complete, goes from its rank to all others.
-
     Args:
         plan: As for `reduce_scatter_tiles`.
-        buffer: Likewise.
-        splits: Likewise.
-        combine: Likewise.
-        direction: Likewise, for both shots.
+        buffer: Likewise. In one shot, the plan gets another one of W - 1 times its size.
+        shots: One or two. If it is left out, `choose_shots` says, and two if `combine` is given. In two, each piece of
+            a block, as soon as it is complete, goes from its rank to all others.
+        splits: Pieces that a block is moved in, or, in one shot, the buffer.
+        combine: Who adds: `Combine.TILES` if it is left out, and a role in one shot, which takes no other choice.
+        direction: As for `reduce_scatter_tiles`, for both shots.
         realization: Likewise, of the first shot.
         reducing: Likewise.
         gathering: Realization of the second shot; that of the first if it is left out.
@@ -110,11 +126,25 @@ def all_reduce_tiles(
         By rank, the token that the sum is there.
 
     Raises:
-        PlanError: As for `reduce_scatter_tiles`.
+        PlanError: As for `reduce_scatter_tiles`; or one shot is to add by tiles, or at the destination.
     """
-    sums = _Sums(plan, buffer, splits, direction, realization, reducing)
-    done = sums.by_tiles() if combine is Combine.TILES else sums.by_role()
     world = plan.world_size
+    if shots is None:
+        nbytes = math.prod(buffer.shape) * DTYPES[buffer.dtype].nbytes
+        shots = choose_shots(nbytes, world) if combine is None else Shots.TWO
+    sums = Sums(plan, buffer, splits, direction, realization, reducing)
+    if shots is Shots.ONE:
+        if combine not in (None, Combine.ROLE):
+            raise PlanError(
+                f"combine: expects a role to add in one shot, but got {combine}; use Shots.TWO"
+            )
+        tokens = sums.everywhere()
+        with plan.claim(after=tokens):
+            plan.all_reduce(buffer)
+        for rank in range(world):
+            plan.output(buffer[:], rank=rank)
+        return tokens
+    done = sums.add(combine or Combine.TILES)
     arrived: list[list[Token]] = [[] for _ in range(world)]
     for piece, token in done.items():
         arrived[piece.owner].append(token)
@@ -136,142 +166,80 @@ def all_reduce_tiles(
     return [plan.join(tokens) for tokens in arrived]
 
 
-class _Sums:
-    """Adds the parts of every block at its rank."""
+def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
+    """Exchanges the blocks that the tiles of all ranks compute; a call gives back what a rank has received.
 
-    def __init__(
-        self,
-        plan: Plan,
-        buffer: Buffer,
-        splits: int,
-        direction: str,
-        realization: str | None,
-        reducing: str | None,
-    ) -> None:
-        if splits < 1:
-            raise PlanError(f"splits: expects a positive number, but got {splits}")
-        if direction not in ("push", "pull"):
-            raise PlanError(f"direction: expects push or pull, but got {direction!r}")
-        self.plan, self.buffer, self.splits = plan, buffer, splits
-        self.direction, self.realization, self.reducing = direction, realization, reducing
-        blocks = shard(buffer, 0, plan.world_size)
-        self.blocks = [block for block in blocks if block is not None]
-        if len(self.blocks) != plan.world_size:
-            raise PlanError(
-                f"buffer {buffer.name}: expects rows for each of {plan.world_size} ranks, but got {buffer.shape[0]}"
-            )
+    How, and in how many pieces, is the strategy's choice.
 
-    def by_tiles(self) -> dict[_Piece, Token]:
-        """Own tiles add to what has arrived from the next rank, to which a role has added what others have sent."""
-        ranks = range(self.plan.world_size)
-        made = {
-            (rank, owner): self.plan.produce(self.blocks[owner], rank=rank)
-            for rank in ranks
-            for owner in ranks
-            if rank != owner
-        }
-        slots = self._slots(len(ranks) - 2)
-        sums: dict[_Piece, Token] = {}
-        for distance, piece in self._order():
-            chunk, source = piece.chunk, self._source(piece.owner, distance)
-            target = chunk if distance == 1 else self._slot(slots, piece, distance - 2)
-            token = self.move(
-                chunk, target, source, piece.owner, [made[source, piece.owner]], self.realization
-            )
-            if distance > 1:
-                token = self._add(target, chunk, piece.owner, [sums[piece], token])
-            sums[piece] = token
-        return {
-            piece: self.plan.produce(
-                piece.chunk, rank=piece.owner, reduction="sum", after=[sums[piece]]
-            )
-            for piece in self._pieces()
-        }
+    Args:
+        plan: The plan.
+        buffer: What tiles compute, all of it on every rank: [M, …], M a multiple of the number of ranks.
+        received: Another buffer of that shape. Afterwards its block i is the one that rank i has computed for this
+            rank.
 
-    def by_role(self) -> dict[_Piece, Token]:
-        """A role adds to what own tiles have computed."""
-        ranks = range(self.plan.world_size)
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in ranks]
-        push = self.direction == "push"
-        slots = self._slots(len(ranks) - 1) if push else None
-        sums: dict[_Piece, Token] = {}
-        for distance, piece in self._order():
-            chunk, source = piece.chunk, self._source(piece.owner, distance)
-            before = [sums[piece]] if piece in sums else [made[piece.owner]]
-            if slots is None:
-                sums[piece] = self.plan.get(
-                    chunk,
-                    chunk,
-                    src_rank=source,
-                    dst_rank=piece.owner,
-                    reduction="sum",
-                    after=[made[source], *before],
-                    realization=self.reducing,
-                )
+    Returns:
+        The token that every rank has all its blocks.
+
+    Raises:
+        PlanError: The ranks do not divide M, so that there would be gaps in what is given back, or a rule of
+            `Plan.all_to_all` is broken.
+    """
+    if buffer.shape[0] % plan.world_size:
+        raise PlanError(
+            f"buffer {buffer.name}: expects a multiple of {plan.world_size} rows, but got {buffer.shape[0]}"
+        )
+    ranks = range(plan.world_size)
+    made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
+    token = plan.all_to_all(buffer, received, after=made)
+    for rank in ranks:
+        plan.output(received[:], rank=rank)
+    return token
+
+
+def all_gather_tiles(
+    plan: Plan,
+    own: Buffer,
+    gathered: Buffer,
+    *,
+    splits: int = 1,
+    direction: str = "push",
+    realization: str | None = None,
+) -> list[Token]:
+    """Gathers what the tiles of all ranks compute, each its own block; the call gives back all of it on every rank.
+
+    Args:
+        plan: The plan.
+        own: What tiles compute: [R, …], on rank r block r.
+        gathered: All blocks: [M, …], of R rows each, the last ones shorter or empty.
+        splits: Pieces that a block is moved in.
+        direction: push or pull: who carries out the transfers.
+        realization: Of the transfers; the strategy's if it is left out.
+
+    Returns:
+        By rank, the token that all blocks are there.
+
+    Raises:
+        PlanError: The rows of the buffers do not fit each other, or a rule of the plan is broken.
+    """
+    world = plan.world_size
+    blocks = shard(gathered, 0, world)
+    rows = -(-gathered.shape[0] // world)
+    if own.shape[0] != rows:
+        raise PlanError(
+            f"own: expects {rows} rows, those of a block of buffer {gathered.name}, but got {own.shape[0]}"
+        )
+    move = Mover(plan, splits, direction)
+    arrived: list[list[Token]] = [[] for _ in range(world)]
+    made = [plan.produce(own[:], rank=rank) for rank in range(world)]
+    for distance in range(world):
+        for source, block in enumerate(blocks):
+            if block is None:
                 continue
-            slot = self._slot(slots, piece, distance - 1)
-            sent = self.move(chunk, slot, source, piece.owner, [made[source]], self.realization)
-            sums[piece] = self._add(slot, chunk, piece.owner, [sent, *before])
-        return sums
-
-    def move(
-        self,
-        src: Chunk,
-        dst: Chunk,
-        src_rank: int,
-        dst_rank: int,
-        after: Sequence[Token],
-        realization: str | None,
-    ) -> Token:
-        """A transfer between ranks."""
-        add = self.plan.put if self.direction == "push" else self.plan.get
-        return add(
-            src, dst, src_rank=src_rank, dst_rank=dst_rank, after=after, realization=realization
-        )
-
-    def peers(self, rank: int) -> Iterator[int]:
-        """All other ranks, the next one first."""
-        world = self.plan.world_size
-        return ((rank + distance) % world for distance in range(1, world))
-
-    def _add(self, slot: Chunk, chunk: Chunk, rank: int, after: Sequence[Token]) -> Token:
-        return self.plan.put(
-            slot,
-            chunk,
-            src_rank=rank,
-            dst_rank=rank,
-            reduction="sum",
-            after=after,
-            realization=self.reducing,
-        )
-
-    def _source(self, owner: int, distance: int) -> int:
-        return (owner - distance) % self.plan.world_size
-
-    def _order(self) -> Iterator[tuple[int, _Piece]]:
-        """Parts in the order in which they are moved: what goes to the next rank first, then to the one after it."""
-        for distance in range(1, self.plan.world_size):
-            for piece in self._pieces():
-                yield distance, piece
-
-    def _pieces(self) -> Iterator[_Piece]:
-        """The pieces of all blocks, the first of each block first."""
-        for number in range(self.splits):
-            for owner, block in enumerate(self.blocks):
-                first, rows = block.offsets[0], block.sizes[0]
-                begin, end = (rows * edge // self.splits for edge in (number, number + 1))
-                if begin < end:
-                    yield _Piece(owner, number, self.buffer[first + begin : first + end])
-
-    def _slots(self, count: int) -> Buffer | None:
-        if count == 0:
-            return None
-        rows = max(block.sizes[0] for block in self.blocks)
-        shape = (count * rows, *self.buffer.shape[1:])
-        return self.plan.buffer(f"{self.buffer.name}_arriving", shape, self.buffer.dtype)
-
-    def _slot(self, slots: Buffer | None, piece: _Piece, number: int) -> Chunk:
-        assert slots is not None
-        rows = max(block.sizes[0] for block in self.blocks)
-        first = number * rows + piece.chunk.offsets[0] - self.blocks[piece.owner].offsets[0]
-        return slots[first : first + piece.chunk.sizes[0]]
+            rank, first = (source + distance) % world, block.offsets[0]
+            for begin, end in move.cut(0, block.sizes[0]):
+                src, dst = own[begin:end], gathered[first + begin : first + end]
+                token = move(src, dst, source, rank, [made[source]], realization)
+                arrived[rank].append(token)
+    for rank in range(world):
+        plan.output(gathered[:], rank=rank)
+    return [plan.join(tokens) for tokens in arrived]

@@ -16,6 +16,7 @@ from syncopate.runtime.interface import BufferSpec, Int64Array, Table
 __all__ = [
     "UNITS",
     "Part",
+    "adds_unordered",
     "copy_unit",
     "is_counted",
     "loads_remotely",
@@ -99,7 +100,14 @@ def copy_unit(tables: Iterable[Mapping[str, Table]]) -> int:
     for rank_tables in tables:
         commands = rank_tables["commands"]
         device, _ = split_commands(commands)
-        for name in ("src_offset", "dst_offset", "row_bytes", "src_stride", "dst_stride"):
+        for name in (
+            "src_offset",
+            "dst_offset",
+            "row_bytes",
+            "src_stride",
+            "dst_stride",
+            "part_stride",
+        ):
             divisor = math.gcd(divisor, int(np.gcd.reduce(commands.column(name)[device])))
     return next(unit for unit in UNITS if divisor % unit == 0)
 
@@ -124,6 +132,14 @@ def is_counted(tables: Iterable[Mapping[str, Table]]) -> bool:
         bool((rank_tables[table].column(column) != NO_BUFFER).any())
         for rank_tables in tables
         for table, column in (("commands", "count_buffer"), ("calls", "needs_buffer"))
+    )
+
+
+def adds_unordered(tables: Iterable[Mapping[str, Table]]) -> bool:
+    """Whether some command adds to what others may be adding to at the same time."""
+    return any(
+        bool((rank_tables["commands"].column("reduction") == CommandReduction.UNORDERED_SUM).any())
+        for rank_tables in tables
     )
 
 

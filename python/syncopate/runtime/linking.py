@@ -29,6 +29,7 @@ from syncopate.abi import (
 )
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.commands import copy_unit, role_parts, split_commands
+from syncopate.runtime.handover import find_handover, queued_commands, ring_role
 from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
 
 _SPARE_UNITS = 1 << 16
@@ -62,6 +63,7 @@ class TableLayout:
     commands: int
     groups: int
     tile_groups: int
+    records: int
     nbytes: int
     num_commands: int
     num_groups: int
@@ -102,6 +104,7 @@ def from_own_input(program: Program, rank: int, commands: Table) -> npt.NDArray[
     index, begin, end = own
     first = commands.column("src_offset")
     last = first + (commands.column("rows") - 1) * commands.column("src_stride")
+    last = last + (commands.column("parts") - 1) * commands.column("part_stride")
     last = last + commands.column("row_bytes")
     inside = (first >= begin) & (last <= end)
     matches = (commands.column("src_rank") == rank) & (commands.column("src_buffer") == index)
@@ -109,8 +112,8 @@ def from_own_input(program: Program, rank: int, commands: Table) -> npt.NDArray[
     return result
 
 
-def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
-    """Sizes the upload of one rank."""
+def layout_tables(tables: Mapping[str, Table], ctas: int) -> TableLayout:
+    """Sizes the upload of one rank, whose kernel computes on a number of CTAs."""
     device, _ = split_commands(tables["commands"])
     waits = len(tables["waits"].values)
     tiles_at = abi.align(8 * abi.CONTEXT_WORDS)
@@ -120,6 +123,8 @@ def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
     groups_at = abi.align(commands_at + 8 * abi.COMMAND_STRIDE * len(device))
     num_groups = len(tables["groups"].values)
     tile_groups_at = abi.align(groups_at + 4 * abi.GROUP_STRIDE * num_groups)
+    tile_groups = len(tables["tile_groups"].values)
+    records_at = abi.align(tile_groups_at + 4 * abi.TILE_GROUP_STRIDE * tile_groups)
     return TableLayout(
         tiles=tiles_at,
         waits=waits_at,
@@ -127,9 +132,8 @@ def layout_tables(tables: Mapping[str, Table]) -> TableLayout:
         commands=commands_at,
         groups=groups_at,
         tile_groups=tile_groups_at,
-        nbytes=abi.align(
-            tile_groups_at + 4 * abi.TILE_GROUP_STRIDE * len(tables["tile_groups"].values)
-        ),
+        records=records_at,
+        nbytes=abi.align(records_at + 4 * ctas),
         num_commands=len(device),
         num_groups=num_groups,
     )
@@ -156,7 +160,7 @@ def link_rank(
         InternalError: A table refers to something that does not exist.
     """
     tables = program.rank_tables(rank)
-    where = layout_tables(tables)
+    where = layout_tables(tables, program.num_ctas)
     _check_tables(program, rank, tables)
     upload = np.zeros(where.nbytes, np.uint8)
 
@@ -187,10 +191,15 @@ def link_rank(
     rows = part(
         where.tile_groups, np.int32, len(tables["tile_groups"].values), abi.TILE_GROUP_STRIDE
     )
-    for tile_group_field in TileGroupField:
+    for tile_group_field in _COLUMNS_OF_TILE_GROUPS:
         rows[:, tile_group_field] = _as_int32(
             rank, tables, "tile_groups", tile_group_field.name.lower()
         )
+    handover = find_handover(tables, program.num_ctas)
+    rows[:, TileGroupField.COMMAND_BEGIN] = handover.begin
+    rows[:, TileGroupField.COMMAND_END] = handover.end
+    rows[:, TileGroupField.RECORD] = handover.record
+    part(where.records, np.int32, program.num_ctas, 1)[:, 0] = handover.records
 
     calls = tables["calls"].rows()[0]
     own_input = own_input_bytes(program, rank)
@@ -219,15 +228,22 @@ def link_rank(
         ContextWord.INPUT_END: local[1],
         ContextWord.GROUPS: own.upload + where.groups,
         ContextWord.TILE_GROUPS: own.upload + where.tile_groups,
+        ContextWord.RECORDS: own.upload + where.records,
         ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
     if calls["needs_buffer"] != abi.NO_BUFFER:
         needs = addresses.buffers[rank][calls["needs_buffer"]]
         words[ContextWord.NEEDS] = needs + _WORD_BYTES * calls["needs_index"]
     parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)
+    ringed = ring_role(tables)
+    if ringed is not None:
+        first = parts[ringed].commands.start
+        words[ContextWord.RING_ROLE] = ringed
+        words[ContextWord.BEFORE_TILES] = first + calls["before_tiles"]
     for role, its in parts.items():
         rows_word, ctas_word = abi.role_words(role)
-        words[rows_word] = abi.pack_range(its.commands.start, its.commands.stop)
+        queued = queued_commands(tables, role)
+        words[rows_word] = abi.pack_range(its.commands.start, its.commands.start + queued)
         words[ctas_word] = abi.pack_range(its.ctas.start, its.ctas.stop)
     for word, value in words.items():
         context[word] = value
@@ -247,6 +263,14 @@ def initial_state(where: TableLayout) -> npt.NDArray[np.int32]:
     state[StateWord.EPOCH] = state[StateWord.ENGINE_EPOCH] = abi.FIRST_EPOCH
     state[StateWord.ENGINE_ONE] = 1
     return state
+
+
+_COLUMNS_OF_TILE_GROUPS = (
+    TileGroupField.GROUP,
+    TileGroupField.ACCUMULATES,
+    TileGroupField.WAIT_BEGIN,
+    TileGroupField.WAIT_END,
+)
 
 
 _COPIED_FIELDS = tuple(
@@ -330,6 +354,7 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         ranges(table, "wait_begin", "wait_end", num_waits)
     for table in ("commands", "groups"):
         ranges(table, "signal_begin", "signal_end", num_signals)
+    ranges("tile_groups", "command_begin", "command_end", len(tables["commands"].values))
     tile_groups = tables["tile_groups"].column("group")
     bad = np.flatnonzero(
         (tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values))
@@ -373,6 +398,8 @@ def _check_bounds(program: Program, rank: int, commands: Table) -> None:
     for side in ("src", "dst"):
         first, stride = commands.column(f"{side}_offset"), commands.column(f"{side}_stride")
         last = first + (commands.column("rows") - 1) * stride + commands.column("row_bytes")
+        if side == "src":
+            last = last + (commands.column("parts") - 1) * commands.column("part_stride")
         limit = size[commands.column(f"{side}_buffer")] if len(commands.values) else first
         bad = np.flatnonzero((first < 0) | (last > limit))
         if bad.size:

@@ -82,7 +82,7 @@ class RankState:
         self._pinned = torch.zeros(_PINNED_BYTES, dtype=torch.uint8, pin_memory=True)
         record = self._pinned.data_ptr()
         self._record = (ctypes.c_int64 * abi.FAULT_WORDS).from_address(record)
-        where = layout_tables(tables)
+        where = layout_tables(tables, program.num_ctas)
         self._state = torch.from_numpy(initial_state(where)).to(device)
         self._upload = torch.empty(where.nbytes + abi.ALIGNMENT, dtype=torch.uint8, device=device)
         base = abi.align(self._upload.data_ptr())

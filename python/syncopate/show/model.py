@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from syncopate.abi import NO_BUFFER, STAGING, Realization
+from syncopate.abi import NO_BUFFER, STAGING, CommandReduction, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec
@@ -46,6 +46,9 @@ class Transfer:
       raises: the same by name: what the flag is called, and whose it is.
       waits: names of the flags of `by` that it waits for.
       staging: whether it stages the rank's own input.
+      tile: the tile of `by` that hands it over to the role beside it, if one does.
+      reduction: how it is combined with what is there.
+      parts: how many regions of the source are combined; `source` is the first.
       counted: what says how many rows it moves, as `n[3] - 256`; nothing if it
         moves all of them.
     """
@@ -61,6 +64,9 @@ class Transfer:
     raises: tuple[tuple[str, int], ...]
     waits: tuple[str, ...]
     staging: bool = False
+    tile: tuple[int, ...] | None = None
+    reduction: CommandReduction = CommandReduction.NONE
+    parts: int = 1
     counted: str = ""
 
 
@@ -113,6 +119,7 @@ class _Move:
 
     row: Row
     by: int
+    tile: tuple[int, ...] | None = None
     src: list[Box] = field(default_factory=list)
     dst: list[Box] = field(default_factory=list)
     waits: list[Row] = field(default_factory=list)
@@ -175,8 +182,15 @@ def _read_moves(
     buffers: Sequence[BufferSpec], tables: Mapping[str, list[Row]], by: int
 ) -> list[_Move]:
     moves: list[_Move] = []
-    for row in tables["commands"]:
-        move = _Move(row, by)
+    # Tiles are the cells of a grid, each once: in the order of their coordinates, they have their numbers.
+    tiles = sorted((row["c0"], row["c1"], row["c2"]) for row in tables["tiles"])
+    handed = {
+        number: tile
+        for tile, row in zip(tiles, tables["tile_groups"], strict=False)
+        for number in range(row["command_begin"], row["command_end"])
+    }
+    for number, row in enumerate(tables["commands"]):
+        move = _Move(row, by, handed.get(number))
         if moves and moves[-1].key == move.key:
             move = moves[-1]
         else:
@@ -349,6 +363,9 @@ def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
         raises=_raised(program, move.signals),
         waits=_waited(program, move.waits),
         staging=row["transfer"] == STAGING,
+        tile=move.tile,
+        reduction=CommandReduction(row["reduction"]),
+        parts=row["parts"],
         counted=_counted(program.buffers, row),
     )
 

@@ -16,7 +16,7 @@ from syncopate.plan.schedule import Access, Schedule, read_schedule
 OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
     "algorithm": ("direct", "ring", "bidirectional_ring", "hierarchical", "recursive_doubling"),
     "direction": ("push", "pull"),
-    "splits": range(1, 4097),
+    "splits": range(4097),
     "realization": (
         "copy_engine",
         "tma_dedicated",

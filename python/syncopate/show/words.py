@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from syncopate.abi import CommandReduction
 from syncopate.runtime.interface import BufferParam
 from syncopate.show.flags import flags_of_ranks, join
 from syncopate.show.model import Lane, Transfer, read_lanes
@@ -19,6 +20,14 @@ _MEANS = {
     "starts with the kernel, no host in between, takes the SMs of those CTAs",
     "ldst_colocated": "by four more warps of each computing CTA with 16-byte loads and stores; "
     "starts with the kernel, no host in between, small pieces cost little",
+}
+
+_COMBINES = {
+    CommandReduction.NONE: "",
+    CommandReduction.SUM: ", adding to what is there",
+    CommandReduction.MAX: ", keeping the larger of it and what is there",
+    CommandReduction.MIN: ", keeping the smaller of it and what is there",
+    CommandReduction.UNORDERED_SUM: ", adding to what is there atomically",
 }
 
 
@@ -39,7 +48,7 @@ def describe_schedule(program: Any) -> str:
     if strategy is not None:
         lines.append(
             f"strategy: collectives by {_value(strategy.algorithm)} {_value(strategy.direction)}, transfers in "
-            f"{strategy.splits} piece(s) by {_value(strategy.realization)}, tiles by "
+            f"{strategy.splits or 'up to 4'} piece(s) by {_value(strategy.realization)}, tiles by "
             f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
@@ -92,7 +101,11 @@ def _input(program: Any, lanes: list[Lane]) -> list[str]:
                 f"input {buffer.name}: copied into the symmetric buffer before the kernel, {reason}"
             )
             continue
-        words = f"input {buffer.name}: tiles read a rank's own rows where the caller keeps them, without a copy"
+        bound = any(getattr(param, "buffer", None) == buffer.name for param in program.params)
+        words = (
+            f"input {buffer.name}: {'tiles' if bound else 'transfers'} read a rank's own rows where the caller keeps "
+            "them, without a copy"
+        )
         if copied:
             words += (
                 f"; on rank {join(list(map(str, copied)))} it is copied into the symmetric buffer before the kernel, "
@@ -152,8 +165,14 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
         lines.append(f"  before its input is replaced it waits for {join(lane.guards)}")
     if lane.opens:
         lines.append(f"  opens a call: raises {flags_of_ranks(lane.opens)}")
+    handed = [t for t in lane.transfers if t.tile is not None]
+    if handed:
+        lines.append(
+            f"  {len({t.tile for t in handed})} of its tiles hand {len(handed)} transfers over to the warps beside "
+            "them, through shared memory"
+        )
     for t in lane.transfers:
-        lines.append(f"  {_what(t)} by {t.realization}{_flags(t)}")
+        lines.append(f"  {_what(t)} by {t.realization}{_from_tile(t, dims)}{_flags(t)}")
     for transfer, position in sorted(first.items(), key=lambda item: item[1]):
         coords = ", ".join(map(str, lane.tiles[position].coords[:dims]))
         flags = join([name for name, rank in transfer.raises if rank == lane.rank][:1])
@@ -174,11 +193,15 @@ def _what(t: Transfer) -> str:
     if t.counted:
         what = f"{t.source} into {t.region}, the first {t.counted} rows,"
         return f"puts {what} to rank {t.dst}" if t.by == t.src else f"gets {what} from rank {t.src}"
-    if t.by == t.src:
-        into = "" if t.source == t.region else f" into {t.region}"
-        return f"puts {t.source}{into} to rank {t.dst}"
+    source = t.source if t.parts == 1 else f"{t.parts} parts from {t.source} on"
     into = "" if t.source == t.region else f" into {t.region}"
-    return f"gets {t.source}{into} from rank {t.src}"
+    if t.by == t.src:
+        return f"puts {source}{into} to rank {t.dst}{_COMBINES[t.reduction]}"
+    return f"gets {source}{into} from rank {t.src}{_COMBINES[t.reduction]}"
+
+
+def _from_tile(t: Transfer, dims: int) -> str:
+    return f", from tile ({', '.join(map(str, t.tile[:dims]))})" if t.tile is not None else ""
 
 
 def _flags(t: Transfer) -> str:

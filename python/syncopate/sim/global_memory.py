@@ -4,7 +4,8 @@ Every buffer, tensor, flag array, state, table upload and host record is a *regi
 address that leaves its region is an error rather than a stray write. Three kinds:
 
 * DATA holds elements. Its shadow has one entry for each *granule*, a number of bytes that divides every access to it:
-  the last write (thread, clock, operation, call) and, for each thread that reads it, the clock of its last read.
+  the last write (thread, clock, operation, call) and, for each thread that reads it, or adds to it by atomic
+  operations, the clock of the last time. Such additions need no order among each other.
 * WORDS holds flags and state, accessed word by word and atomically. Each word has the same shadow, and what was
   released.
 * TABLE is written before the first call and only read afterwards.
@@ -137,6 +138,8 @@ class Region:
             self.write_async = np.zeros(count, np.bool_)
             self.call = np.zeros(count, np.int32)
             self.reads: dict[int, Array] = {}
+            self.sums: dict[int, Array] = {}
+            self.sums_async: set[int] = set()
 
     def view(self, dtype: np.dtype[Any]) -> Array:
         """The whole region as elements of a type."""
@@ -163,37 +166,82 @@ class Region:
             unfenced = (clocks > access.proxy_seen[threads]) & ~place.of(self.write_async)
             if unfenced.any():
                 self._report_race(reporter, place, unfenced, "reads through TMA", "written", access)
-        if self.checks_call:
-            calls = place.of(self.call)
-            stale = calls != access.call
-            if stale.any():
-                self._report_stale(reporter, place, stale, access)
-        table = self.reads.get(access.thread)
-        if table is None:
-            table = self.reads[access.thread] = np.zeros(len(self.write_clock), np.int32)
-        place.put(table, access.clock)
+        if not self._check_threads(reporter, place, access, self.sums, "reads", "added to"):
+            self._check_fenced_sums(reporter, place, access)
+        self._check_call(reporter, place, access)
+        self._note(self.reads, place, access)
 
     def check_write(self, reporter: Reporter, place: Footprint, access: Access) -> None:
         """Checks a write of granules and notes it."""
-        threads, clocks = place.of(self.write_thread), place.of(self.write_clock)
-        late = clocks > access.seen[threads]
-        if late.any():
-            self._report_race(reporter, place, late, "writes", "written", access)
-        for thread, table in self.reads.items():
-            late = place.of(table) > access.seen[thread]
-            if late.any():
-                self._report_race(reporter, place, late, "writes", "read", access, thread)
-                break
+        self._check_last_write(reporter, place, access, "writes")
+        self._check_threads(reporter, place, access, self.sums, "writes", "added to")
+        self._check_threads(reporter, place, access, self.reads, "writes", "read")
         place.put(self.write_thread, access.thread)
         place.put(self.write_clock, access.clock)
         place.put(self.write_site, access.site)
         place.put(self.write_async, access.proxy_seen is not None)
         place.put(self.call, access.call)
 
+    def check_sum(self, reporter: Reporter, place: Footprint, access: Access) -> None:
+        """Checks atomic additions to granules and notes them."""
+        self._check_last_write(reporter, place, access, "adds to")
+        self._check_threads(reporter, place, access, self.reads, "adds to", "read")
+        self._check_call(reporter, place, access)
+        self._note(self.sums, place, access)
+        if access.proxy_seen is not None:
+            self.sums_async.add(access.thread)
+
+    def _check_last_write(
+        self, reporter: Reporter, place: Footprint, access: Access, verb: str
+    ) -> None:
+        late = place.of(self.write_clock) > access.seen[place.of(self.write_thread)]
+        if late.any():
+            self._report_race(reporter, place, late, verb, "written", access)
+
+    def _check_threads(
+        self,
+        reporter: Reporter,
+        place: Footprint,
+        access: Access,
+        tables: dict[int, Array],
+        verb: str,
+        before: str,
+    ) -> bool:
+        """Checks against the last accesses of a kind by each thread; says whether there was a race."""
+        for thread, table in tables.items():
+            late = place.of(table) > access.seen[thread]
+            if late.any():
+                self._report_race(reporter, place, late, verb, before, access, thread)
+                return True
+        return False
+
+    def _check_fenced_sums(self, reporter: Reporter, place: Footprint, access: Access) -> None:
+        if access.proxy_seen is None:
+            return
+        for thread in self.sums.keys() - self.sums_async:
+            unfenced = place.of(self.sums[thread]) > access.proxy_seen[thread]
+            if unfenced.any():
+                verb = "reads through TMA"
+                self._report_race(reporter, place, unfenced, verb, "added to", access, thread)
+
+    def _check_call(self, reporter: Reporter, place: Footprint, access: Access) -> None:
+        if self.checks_call:
+            stale = place.of(self.call) != access.call
+            if stale.any():
+                self._report_stale(reporter, place, stale, access)
+
+    def _note(self, tables: dict[int, Array], place: Footprint, access: Access) -> None:
+        table = tables.get(access.thread)
+        if table is None:
+            table = tables[access.thread] = np.zeros(len(self.write_clock), np.int32)
+        place.put(table, access.clock)
+
     def missing(self, place: Footprint, seen: Vector, call: int) -> int:
-        """How many granules are of an earlier call, or of this one by a write that does not come before `seen`."""
+        """How many granules are of an earlier call, or of this one by a change that does not come before `seen`."""
         calls = place.of(self.call)
         late = place.of(self.write_clock) > seen[place.of(self.write_thread)]
+        for thread, table in self.sums.items():
+            late |= place.of(table) > seen[thread]
         return int(np.count_nonzero((calls < call) | ((calls == call) & late)))
 
     def _where(self, place: Footprint, bad: Array) -> int:

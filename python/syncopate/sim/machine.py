@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncopate.abi import FIRST_EPOCH
+from syncopate.runtime.commands import adds_unordered
 from syncopate.sim.clocks import Clocks, Vector
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
 from syncopate.sim.global_memory import GlobalMemory, Region
@@ -37,6 +38,8 @@ class Machine:
         self.memory = GlobalMemory(self)
         self.scheduler = Scheduler(policy, seed)
         self.verdict = Verdict()
+        # Whether the plan lets several add to one place without an order.
+        self.adds_unordered = adds_unordered(map(program.rank_tables, range(program.world_size)))
         self.trace: list[TraceEvent] | None = None
         self.executing: tuple[Role, int] | None = None
         self.flag_words: dict[Region, int] = {}

@@ -148,7 +148,9 @@ def _atomic(t: Translator, op: Any) -> None:
     t.write("yield")
     if t.is_tensor(op.results[0]):
         given = mask[0] if mask else "None"
-        t.result(op, f"a.atomic_tensor({operation}, {pointer}, {value}, {given}, {kind})")
+        scope = attribute(op, "scope")
+        call = f"a.atomic_tensor({operation}, {pointer}, {value}, {given}, {kind}, {scope})"
+        t.result(op, call)
         return
     orders = f"{attribute(op, 'sem')}, {attribute(op, 'scope')}, {_is_used(op)}"
     t.result(op, f"yield from a.atomic({operation}, {pointer}, {value}, {given}, {kind}, {orders})")

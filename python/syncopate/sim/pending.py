@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from syncopate.sim.findings import Kind, SimulationError
-from syncopate.sim.global_memory import Access, Descriptor, RegionKind
+from syncopate.sim.global_memory import Access, Descriptor, Footprint, RegionKind
 from syncopate.sim.role_shared import SharedRole
 from syncopate.sim.shared_memory import Mbarrier, MemDesc
 from syncopate.sim.values import Element
@@ -141,13 +141,10 @@ class TmaStore:
             if self.reduce:
                 if self.reduce != 1:
                     raise SimulationError(f"a TMA reduction of kind {self.reduce} is not simulated")
-                target.region.check_read(machine, place, access)
-                # Its own read comes before its write.
-                seen = access.seen.copy()
-                seen[access.thread] = access.clock
-                access = dataclasses.replace(access, seen=seen)
                 new = new + target.kind.decode(target.elements[inside])
-            target.region.check_write(machine, place, access)
+                self._check_sum(place)
+            else:
+                target.region.check_write(machine, place, access)
             target.elements[inside] = target.kind.encode(new)
         self.complete = True
         target.in_flight -= 1
@@ -156,6 +153,18 @@ class TmaStore:
         self.role.cta.check_end()
         machine.executing = None
         return True
+
+    def _check_sum(self, place: Footprint) -> None:
+        """An addition is atomic, but only where the plan says that they may come in any order is none expected."""
+        machine, region, access = self.role.machine, self.target.region, self.access
+        if machine.adds_unordered:
+            region.check_sum(machine, place, access)
+            return
+        region.check_read(machine, place, access)
+        # Its own read comes before its write.
+        seen = access.seen.copy()
+        seen[access.thread] = access.clock
+        region.check_write(machine, place, dataclasses.replace(access, seen=seen))
 
 
 @dataclass

@@ -73,14 +73,21 @@ class Symmetric:
             buffers.append(tuple(regions))
         values = initial_flags(program.signal_layout, program.world_size)
         decode = program.signal_layout.decode
-        counted = [not decode(signal)[2] for signal in range(len(values))]
-        values[counted] = wrap(machine.first_epoch - 1, 32)
+        counts = _additions(program)
+        # Also a flag that nobody adds to holds the number of calls.
+        np.maximum(counts, 1, out=counts)
         flags = []
         for rank in ranks:
             region = machine.memory.add(
                 f"flags of rank {rank}", 4 * len(values), RegionKind.WORDS, rank
             )
-            region.view(I32)[: len(values)] = values
+            before = [
+                value if decode(signal)[2] else wrap((machine.first_epoch - 1) * count, 32)
+                for signal, (value, count) in enumerate(
+                    zip(values.tolist(), counts[rank].tolist(), strict=True)
+                )
+            ]
+            region.view(I32)[: len(values)] = before
             machine.flag_words[region] = rank
             flags.append(region)
         return Symmetric(tuple(buffers), tuple(flags))
@@ -92,6 +99,17 @@ class Symmetric:
             tuple(tuple(region.base for region in regions) for regions in self.buffers),
             tuple(region.base for region in self.flags),
         )
+
+
+def _additions(program: Any) -> Array:
+    """By rank and flag, how often a call adds to it."""
+    counts = np.zeros((program.world_size, program.signal_layout.total), np.int64)
+    for rank in range(program.world_size):
+        signals = program.rank_tables(rank)["signals"]
+        adding = signals.column("kind") == abi.SignalKind.ADD
+        where = (signals.column("rank")[adding], signals.column("signal")[adding])
+        np.add.at(counts, where, 1)
+    return counts
 
 
 def _granule(program: Any, index: int, spec: BufferSpec) -> int:
@@ -128,7 +146,7 @@ class RankMemory:
         self.specs: dict[str, BufferSpec] = {spec.name: spec for spec in program.buffers}
         self.buffers = dict(zip(self.specs, symmetric.buffers[rank], strict=True))
         self.flags = symmetric.flags[rank]
-        where = layout_tables(program.rank_tables(rank))
+        where = layout_tables(program.rank_tables(rank), program.num_ctas)
         initial = initial_state(where)
         self.state = memory.add(f"state of rank {rank}", 4 * len(initial), RegionKind.WORDS, rank)
         machine.state_words[rank] = self.state

@@ -31,6 +31,8 @@ _COMBINE: dict[int, Callable[[Any, Any], Any]] = {
     7: min,
     10: lambda a, b: b,
 }
+_SUMS = (4, 5)
+"""Numbers of additions of integers and of floating-point numbers."""
 
 
 class AtomicRole(GlobalRole):
@@ -152,9 +154,15 @@ class AtomicRole(GlobalRole):
         )
 
     def atomic_tensor(
-        self, operation: int, addresses: Array, values: Array, mask: Array | None, kind: Element
+        self,
+        operation: int,
+        addresses: Array,
+        values: Array,
+        mask: Array | None,
+        kind: Element,
+        scope: int,
     ) -> Array:
-        """Read-modify-writes by all threads on DATA; ordered only among each other."""
+        """Read-modify-writes by all threads on DATA; additions need no order among each other if all are in scope."""
         self.last_poll = None
         flat = addresses.ravel()
         keep = (
@@ -166,7 +174,9 @@ class AtomicRole(GlobalRole):
         if keep.any():
             active = flat[keep]
             region, index, place = self.memory.locate(active, kind)
-            region.check_write(self.machine, place, self.rest_access())
+            is_sum = operation in _SUMS and (scope == Scope.SYS or region.rank == self.rank)
+            check = region.check_sum if is_sum else region.check_write
+            check(self.machine, place, self.rest_access())
             view = region.view(kind.stored)
             old = kind.decode(view[index])
             added = np.broadcast_to(values, addresses.shape).ravel()[keep]

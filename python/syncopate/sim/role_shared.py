@@ -166,7 +166,7 @@ class SharedRole(AtomicRole):
             self._arrive(barrier, 1)
 
     def arrive(self, desc: MemDesc, count: int, predicate: bool = True) -> None:
-        """Arrives `count` times; what all threads of the role did before is visible to who waits."""
+        """Arrives `count` times, by the first thread; what it has seen is visible to who waits."""
         if predicate:
             self._arrive(self.valid_barrier(desc), count)
 
@@ -178,7 +178,7 @@ class SharedRole(AtomicRole):
             )
             return
         barrier.pending -= count
-        np.maximum(barrier.gathering, self.joined(), out=barrier.gathering)
+        np.maximum(barrier.gathering, self.lead, out=barrier.gathering)
         self.tick()
         self.settle(barrier)
 

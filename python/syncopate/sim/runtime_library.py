@@ -130,8 +130,9 @@ def scan_axis(function: Any, values: tuple[Any, ...], axis: int, reverse: bool) 
 
 
 def scalar(value: Any) -> Any:
-    """A tensor without dimensions as a scalar."""
-    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    """A tensor without dimensions, or an integer of numpy's, as a scalar that arithmetic does not overflow."""
+    is_scalar = isinstance(value, np.integer) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value.item() if is_scalar else value
 
 
 erf = np.vectorize(math.erf, otypes=[np.float32])

@@ -237,8 +237,8 @@ def _one_input(
     result: dict[str, list[Array]] = {}
     for name, (shapes, dtype) in wanted.items():
         kind = element(dtype)
-        provides = any(shape is not None for shape in shapes)
-        if given is None or (name not in given and not provides):
+        # What no rank provides need not be given.
+        if given is None or (name not in given and not any(shapes)):
             arrays: Any = [_draw(generator, shape or (0,), kind) for shape in shapes]
         elif name not in given:
             raise SyncopateError(f"inputs: {name} is missing; a call takes {', '.join(wanted)}")

@@ -16,6 +16,7 @@ import numpy as np
 
 from syncopate.abi import Realization, StateWord
 from syncopate.runtime.commands import Part, role_parts, split_commands
+from syncopate.runtime.handover import handing_tile
 from syncopate.sim.role import Role
 from syncopate.sim.scheduler import Park, Task
 from syncopate.sim.translate import place_of
@@ -168,10 +169,15 @@ class _Waits:
                     yield self._tasks_of(what, self._engine_of(issuer))
                     continue
                 part = self._parts[issuer][Realization(row["realization"])]
-                if self._is_past(rank, issuer, int(np.flatnonzero(device == number)[0]), part):
+                tile = handing_tile(tables, number)
+                if tile is not None:
+                    cta = part.ctas[tile.position % self._program.num_ctas]
+                    what += f", which tile {tile.number} hands over"
+                    yield self._tasks_of(what, self._workers_of(issuer, range(cta, cta + 1)))
+                elif self._is_past(rank, issuer, int(np.flatnonzero(device == number)[0]), part):
                     yield _Producer(what, (), "has been carried out")
                 else:
-                    yield self._tasks_of(what, self._workers_of(issuer, part))
+                    yield self._tasks_of(what, self._workers_of(issuer, part.ctas))
             yield from self._calls(rank, issuer, raised)
 
     def _calls(self, rank: int, issuer: int, raised: set[int]) -> Iterator[_Producer]:
@@ -217,9 +223,9 @@ class _Waits:
             if isinstance(task.owner, Role) and task.owner.rank == rank
         ]
 
-    def _workers_of(self, rank: int, part: Part) -> list[str]:
-        """Names of those that carry out the commands of a communication role and are stuck."""
-        ctas = tuple(f"rank {rank} CTA {cta} " for cta in part.ctas)
+    def _workers_of(self, rank: int, where: range) -> list[str]:
+        """Names of those on some CTAs that carry out commands of a communication role and are stuck."""
+        ctas = tuple(f"rank {rank} CTA {cta} " for cta in where)
         return [
             name
             for name in self._roles_of(rank)

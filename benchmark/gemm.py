@@ -1,0 +1,250 @@
+"""A GEMM fused with what moves before or after it, against what people use today.
+
+    torchrun --nproc-per-node 2 benchmark/gemm.py gemm_rs [--shapes 8192x8192x3584,…] [--out docs/results]
+
+M, N and K are those of one rank's GEMM. Writes `<out>/<workload>-w<world>-<gpu>.json` and `.md`. Exits with 1 if a
+result is wrong, or has other bits in another call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import gc
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import torch
+from benchmark.common import report
+from benchmark.common.baselines import Baselines
+from benchmark.common.data import SETS, GemmData, make_data
+from benchmark.common.link import measure_link
+from benchmark.common.programs import REALIZATIONS, Variant, Workload, build_program, variants
+from benchmark.common.session import Candidate, Session
+from benchmark.common.shapes import find_shapes
+
+from syncopate.errors import SyncopateError
+from syncopate.runtime import ProcessGroup, load
+from syncopate.runtime.loaded import LoadedProgram, measure_host_us
+
+TOLERANCE = 1e-2
+
+
+@dataclasses.dataclass
+class Entry:
+    """A variant that was compiled and checked."""
+
+    variant: Variant
+    program: LoadedProgram
+    error: float
+    candidate: Candidate
+    host_us: float
+
+
+def main() -> int:
+    """Measures and writes; returns the exit status."""
+    options = parse()
+    session = Session()
+    started = time.monotonic()
+    link = measure_link(session)
+    session.say("link " + ", ".join(f"{name} {rate / 1e9:.0f} GB/s" for name, rate in link.items()))
+    meta: dict[str, Any] = {
+        **report.describe_run(session.world_size, options.commit),
+        "link_bytes_per_s": {name: round(rate) for name, rate in link.items()},
+    }
+    rows: list[report.Row] = []
+    good = True
+    for name, shape in find_shapes(options.workload, options.shapes, session.world_size).items():
+        if time.monotonic() - started > options.budget:
+            session.say(f"{name} {shape}: left out, {options.budget} s are over")
+            continue
+        done, right = measure_shape(session, name, shape, options, max(link.values()))
+        rows += done
+        good = good and right
+        if session.rank == 0 and rows:
+            # After every shape, so that a run that is cut short leaves what it has.
+            stem = options.out / report.file_stem(
+                options.workload.value, session.world_size, meta["gpu"]
+            )
+            report.write_json(stem.with_suffix(".json"), meta, rows)
+            report.write_table(stem.with_suffix(".md"), meta, rows)
+            print(report.format_table({}, done), flush=True)
+        gc.collect()
+        torch.cuda.empty_cache()
+    session.say(f"{len(rows)} rows in {time.monotonic() - started:.0f} s")
+    session.close()
+    return 0 if good else 1
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(",")]
+
+    parser.add_argument("workload", type=Workload, help=", ".join(way.value for way in Workload))
+    parser.add_argument("--shapes", default="", help="MxNxK or (parts of) names, comma-separated")
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds")
+    parser.add_argument("--calls", type=int, default=60, help="checked calls of each program")
+    parser.add_argument("--realizations", default=",".join(REALIZATIONS), help="comma-separated")
+    parser.add_argument("--splits", type=numbers, default=[0], help="comma-separated")
+    parser.add_argument("--comm-ctas", type=numbers, default=[8], help="comma-separated")
+    parser.add_argument("--pauses", type=numbers, default=[500], help="ns, comma-separated")
+    parser.add_argument("--zero-copy", action="store_true", help="also from symmetric inputs")
+    parser.add_argument("--only", default="", help="only variants whose name contains this")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=math.inf,
+        help="start no further shape after these many seconds",
+    )
+    parser.add_argument(
+        "--commit", default="", help="what to write down as the commit, where git cannot tell"
+    )
+    parser.add_argument("--out", type=Path, default=Path("docs/results"))
+    return parser.parse_args()
+
+
+def measure_shape(
+    session: Session,
+    name: str,
+    shape: tuple[int, int, int],
+    options: argparse.Namespace,
+    peak: float,
+) -> tuple[list[report.Row], bool]:
+    """All rows of one shape, and whether every result was right and the same bits every time."""
+    workload = options.workload
+    m, n, k = shape
+    session.say(f"{workload.value} {name}: M {m}, N {n}, K {k}")
+    data = make_data(workload, shape, session)
+    baselines = Baselines(workload, data, session)
+    gemms, alone = baselines.gemms(), baselines.communication()
+    sequence, again = baselines.sequence(), baselines.sequence("cublas_nccl again")
+    splits = baselines.split_streams()
+    async_tp = attempt(session, "async_tp", baselines.async_tp)
+    entries, good = load_all(session, shape, data, options)
+    candidates = [*gemms, alone, sequence, *splits, *([async_tp] if async_tp else [])]
+    candidates += [entry.candidate for entry in entries] + [again]
+    session.compare(candidates, options.rounds, SETS)
+
+    measured: dict[str, float | None] = {
+        "cublas_nccl": min(sequence.us, again.us),
+        "split_streams": min((way.us for way in splits), default=None),
+        "async_tp": async_tp.us if async_tp else None,
+    }
+    rows = [
+        report.Row(
+            suite=workload.value, workload=name, world_size=session.world_size, dtype="bf16", M=m, N=n, K=k,
+            variant=entry.variant.name, realization=entry.variant.realization, direction=entry.variant.direction,
+            splits=entry.variant.splits, default=entry.variant == Variant(),
+            us=entry.candidate.us, gemm_us=min(way.us for way in gemms), local_gemm_us=gemms[-1].us,
+            comm_us=alone.us, link_us=baselines.received_bytes / peak * 1e6, baselines=measured,
+            rel_err=entry.error, calls_checked=options.calls, spread=abs(sequence.us / again.us - 1),
+            host_us=entry.host_us,
+        )
+        for entry in entries
+    ]  # fmt: skip
+    for program in {id(entry.program): entry.program for entry in entries}.values():
+        program.close()
+    return rows, good
+
+
+def load_all(
+    session: Session,
+    shape: tuple[int, int, int],
+    data: GemmData,
+    options: argparse.Namespace,
+) -> tuple[list[Entry], bool]:
+    """Compiles, loads and checks every variant; one that fails on any rank is dropped on all."""
+    group, entries, good = ProcessGroup(), [], True
+    names = options.realizations.split(",")
+    for variant in variants(
+        options.workload, names, options.splits, options.comm_ctas, options.pauses
+    ):
+        if options.only not in variant.name:
+            continue
+
+        def make(variant: Variant = variant) -> LoadedProgram:
+            program = build_program(
+                *shape,
+                variant,
+                world_size=session.world_size,
+                workload=options.workload,
+                timeout=20.0,
+            )
+            return load(program, group)
+
+        program = attempt(session, variant.name, make)
+        if program is None:
+            continue
+
+        def call(given: torch.Tensor, program: LoadedProgram = program) -> torch.Tensor:
+            out: torch.Tensor = program(a=given, b=data.weight)
+            return out
+
+        error, same = data.check_calls(call, options.calls)
+        program.synchronize()
+        # A NaN would get lost in a maximum.
+        error = session.maximum([error if error == error else float("inf")])[0]
+        if error >= TOLERANCE or not session.agree(same):
+            good = False
+            session.say(f"WRONG {variant.name}: relative error {error:.2e}, same bits: {same}")
+        entries += [
+            make_entry(session, way, program, error, data)
+            for way in (variant, dataclasses.replace(variant, zero_copy=True))
+            if not way.zero_copy or (options.zero_copy and program.program.buffers[0].inputs)
+        ]
+    return entries, good
+
+
+def make_entry(
+    session: Session, variant: Variant, program: LoadedProgram, error: float, data: GemmData
+) -> Entry:
+    """A variant with what times it. A zero-copy input is written before the time starts, by whoever makes it."""
+    tensors = {"b": data.weight} if variant.zero_copy else {"a": data.inputs[0], "b": data.weight}
+    host_us = session.maximum([measure_host_us(program, 20, **tensors)])[0]
+
+    def plain(i: int) -> torch.Tensor:
+        out: torch.Tensor = program(a=data.inputs[i], b=data.weight)
+        return out
+
+    def symmetric(i: int) -> torch.Tensor:
+        out: torch.Tensor = program(b=data.weight)
+        return out
+
+    def write(i: int) -> None:
+        program.acquire()
+        program.input("a").copy_(data.inputs[i])
+
+    candidate = (
+        Candidate(variant.name, symmetric, prepare=write)
+        if variant.zero_copy
+        else Candidate(variant.name, plain)
+    )
+    return Entry(variant, program, error, candidate, host_us)
+
+
+def attempt(session: Session, what: str, make: Callable[[], Any]) -> Any:
+    """What `make` returns, or None on every rank if it fails on any."""
+    result, failed = None, False
+    try:
+        result = make()
+    except (SyncopateError, RuntimeError) as error:
+        failed = True
+        print(f"{what} on rank {session.rank}: {error}", flush=True)
+    return result if session.agree(not failed) else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
