@@ -100,7 +100,10 @@ def variants(
     ):
         base = Variant(name, direction, pieces, pause=pause)
         counts = comm_ctas if base.dedicated else [base.comm_ctas]
-        ways += [dataclasses.replace(base, comm_ctas=count) for count in counts]
+        these = [dataclasses.replace(base, comm_ctas=count) for count in counts]
+        ways += these
+        if workload.sums and name != "copy_engine" and direction == "push":
+            ways += [dataclasses.replace(way, combine=Combine.DESTINATION) for way in these]
         if workload.sums and name == "ldst_colocated" and direction == "pull":
             ways.append(dataclasses.replace(base, combine=Combine.ROLE))
     return ways

@@ -168,7 +168,8 @@ def _check_on_cpu(program: Any, seeds: int) -> int:
         findings += result.verdict.findings
         if findings:
             break
-        worst = max(worst, compare_with_numpy(result))
+        # Unlike `max`, this keeps a NaN.
+        worst = float(np.maximum(worst, compare_with_numpy(result)))
     plural = "s" if seed else ""
     print(
         f"    {seed + 1} interleaving{plural} of {CHECK_CALLS} calls each, {steps} steps, ", end=""
@@ -189,7 +190,7 @@ def compare_with_numpy(result: Any) -> float:
         whole = np.concatenate(inputs["a"]).astype(np.float64)
         for b, c in zip(inputs["b"], outputs["c"], strict=True):
             expected = whole @ b.T.astype(np.float64)
-            worst = max(worst, float(np.abs(c - expected).max() / np.abs(expected).max()))
+            worst = float(np.maximum(worst, np.abs(c - expected).max() / np.abs(expected).max()))
     return worst
 
 

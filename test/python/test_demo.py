@@ -61,10 +61,11 @@ def test_demo_fails_when_something_is_found(monkeypatch, tmp_path, capsys):
     assert "WRONG" in said
 
 
-def test_demo_fails_when_a_result_is_wrong(monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("difference", [1, np.nan])
+def test_demo_fails_when_a_result_is_wrong(monkeypatch, tmp_path, capsys, difference):
     def simulate(program, **options):
         result = whole(program, **options)
-        result.outputs[2]["c"][3][400, 100] += 1
+        result.outputs[2]["c"][3][400, 100] += difference
         return result
 
     whole = Program.simulate

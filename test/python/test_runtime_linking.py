@@ -155,6 +155,14 @@ def test_memory_plan_keeps_buffers_apart():
         ("commands", "dst_buffer", 1, "expects dst_buffer to be in [0, 1), but got 1"),
         ("commands", "wait_end", 99, "expects wait_begin:wait_end to be a range"),
         ("commands", "dst_offset", 2040, "dst bytes 2040:"),
+        (
+            "commands",
+            "parts",
+            4097,
+            "expects behind:parts to be a range in [0, 4096], but got 0:4097",
+        ),
+        ("commands", "behind", 2, "expects behind:parts to be a range in [0, 4096], but got 2:1"),
+        ("commands", "part_stride", -1, "expects part_stride to be in [0, "),
     ],
 )
 def test_wrong_numbers_are_refused(table, column, value, text):

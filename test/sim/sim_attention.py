@@ -82,7 +82,7 @@ def attention_error(result: Result, causal: bool) -> float:
     for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
         k = np.concatenate(inputs["k"])
         for q, v, o in zip(inputs["q"], inputs["v"], outputs["o"], strict=True):
-            worst = max(worst, float(np.abs(o - _attend(q, k, v, causal)).max()))
+            worst = float(np.maximum(worst, np.abs(o - _attend(q, k, v, causal)).max()))
     return worst
 
 

@@ -83,7 +83,7 @@ class ExchangeCase:
             (found,) = outputs.values()
             for right, out in zip(expected, found, strict=True):
                 difference = np.abs(out.astype(np.float64) - right).max()
-                worst = max(worst, float(difference / np.abs(right).max()))
+                worst = float(np.maximum(worst, difference / np.abs(right).max()))
         return worst
 
     def expect(self, given: Sequence[Any], weights: Sequence[Any]) -> list[Any]:

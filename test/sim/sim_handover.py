@@ -119,7 +119,7 @@ class HandoverCase:
             for name in ("d", "e") if self.also else ("d",):
                 for found in outputs[name]:
                     error = np.abs(found.astype(np.float64) - expected).max()
-                    worst = max(worst, float(error / np.abs(expected).max()))
+                    worst = float(np.maximum(worst, error / np.abs(expected).max()))
         return worst
 
 

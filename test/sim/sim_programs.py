@@ -59,7 +59,7 @@ def largest_error(result: Result) -> float:
         gathered = np.concatenate(inputs["a"]).astype(np.float64)
         for b, c in zip(inputs["b"], outputs["c"], strict=True):
             expected = gathered @ b.T.astype(np.float64)
-            worst = max(worst, float(np.abs(c - expected).max() / np.abs(expected).max()))
+            worst = float(np.maximum(worst, np.abs(c - expected).max() / np.abs(expected).max()))
     return worst
 
 

@@ -109,7 +109,7 @@ class SumCase:
                 if self.collective is Collective.REDUCE_SCATTER:
                     expected = total[rank * rows : (rank + 1) * rows]
                 error = np.abs(found.astype(np.float64) - expected).max()
-                worst = max(worst, float(error / np.abs(total).max()))
+                worst = float(np.maximum(worst, error / np.abs(total).max()))
         return worst
 
 

@@ -172,3 +172,31 @@ def test_wrong_reductions_are_found(column, value):
     assert refuse_tables(broken)
     result = simulate(broken, **options_of(0))
     assert not result.verdict.ok or SUMMING.error(result) > SUMMING.tolerance
+
+
+SPREADING = SumCase(
+    Collective.ALL_REDUCE,
+    Combine.DESTINATION,
+    Direction.PUSH,
+    Realization.LDST_COLOCATED,
+    world=3,
+    shape=(192, 64, 64),
+)
+
+
+@pytest.mark.parametrize("adds", [True, False], ids=["first value", "all additions"])
+def test_no_wait_before_or_behind_additions_is_found(adds):
+    """By the static check, and as a race or a wrong result in some interleaving."""
+
+    def edit(_, rank, columns):
+        commands = columns["commands"]
+        these = (commands["reduction"] == CommandReduction.UNORDERED_SUM) == adds
+        commands["wait_end"][these] = commands["wait_begin"][these]
+        return these.any()
+
+    broken = tables(edit)(SPREADING.build())
+    assert refuse_tables(broken)
+    results = [simulate(broken, **options_of(seed)) for seed in range(4)]
+    assert any(
+        finding.kind is Kind.RACE for result in results for finding in result.verdict.findings
+    )

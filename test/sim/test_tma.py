@@ -42,7 +42,7 @@ def scatter_error(result, rows):
         expected = np.sum(parts, axis=0)
         for rank, block in enumerate(outputs["c"]):
             difference = block - expected[rank * rows : (rank + 1) * rows]
-            worst = max(worst, float(np.abs(difference).max() / np.abs(expected).max()))
+            worst = float(np.maximum(worst, np.abs(difference).max() / np.abs(expected).max()))
     return worst
 
 

@@ -183,6 +183,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         RING=role is key.ring,
         UNORDERED=key.unordered,
         COUNTED=key.counted,
+        PAIRS=not role.is_dedicated,
     )
 
 

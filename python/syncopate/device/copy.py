@@ -162,12 +162,13 @@ def reduce_region(
     ELEMENT: tl.constexpr,
     UNIT: tl.constexpr,
     UNITS_PER_BLOCK: tl.constexpr,
+    PAIRS: tl.constexpr,
     COUNTED: tl.constexpr,
 ):
     """Combines blocks ``part``, ``part + parts``, … of the regions of a command with what is at the destination.
 
-    The regions of the source and the destination are summands in an order that the command gives. Two of them are
-    loaded at a time; the sum stays in registers and is rounded when it is stored.
+    The regions of the source and the destination are summands in an order that the command gives. The sum stays in
+    registers and is rounded when it is stored.
 
     Args:
         command: Pointer to the fields of the command.
@@ -176,7 +177,8 @@ def reduce_region(
         parts: Blocks from one to the next, i32.
         ELEMENT: Type of the elements.
         UNIT: Bytes per load and store, as for `copy_region`.
-        UNITS_PER_BLOCK: Units that the role has in flight at once.
+        UNITS_PER_BLOCK: Units of a summand that the role has in flight at once.
+        PAIRS: Whether the summands behind the first two are loaded two at a time as well, where registers are left.
         COUNTED: Whether rows may be counted at run time.
     """
     BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
@@ -200,14 +202,18 @@ def reduce_region(
         total = _load_summand(command, src, dst, 0, row, column, mask, ELEMENT, LANES)
         other = _load_summand(command, src, dst, 1, row, column, mask, ELEMENT, LANES)
         total = _combine(reduction, total, other)
-        for i in range(2, summands, 2):
+        AHEAD: tl.constexpr = 2 if PAIRS else 1
+        for i in range(2, summands, AHEAD):
             one = _load_summand(command, src, dst, i, row, column, mask, ELEMENT, LANES)
-            is_more = i + 1 < summands
-            other = _load_summand(
-                command, src, dst, i + 1, row, column, mask & is_more, ELEMENT, LANES
-            )
-            total = _combine(reduction, total, one)
-            total = tl.where(is_more, _combine(reduction, total, other), total)
+            if PAIRS:
+                is_more = i + 1 < summands
+                other = _load_summand(
+                    command, src, dst, i + 1, row, column, mask & is_more, ELEMENT, LANES
+                )
+                total = _combine(reduction, total, one)
+                total = tl.where(is_more, _combine(reduction, total, other), total)
+            else:
+                total = _combine(reduction, total, one)
         offset = ((row * stride + column) * LANES)[:, None] + tl.arange(0, LANES)[None, :]
         tl.store(there + offset, total.to(ELEMENT), mask=mask)
         if pause > 0:
@@ -272,15 +278,18 @@ def _combine_region(
     UNIT: tl.constexpr,
     UNITS_PER_BLOCK: tl.constexpr,
     UNORDERED: tl.constexpr,
+    PAIRS: tl.constexpr,
     COUNTED: tl.constexpr,
 ):
     if UNORDERED:
         if tl.load(command + COMMAND_REDUCTION) == REDUCTION_UNORDERED_SUM:
             add_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
         else:
-            reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
+            reduce_region(
+                command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, PAIRS, COUNTED
+            )
     else:
-        reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
+        reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, PAIRS, COUNTED)
 
 
 @triton.jit
@@ -295,6 +304,7 @@ def run_commands_ldst(
     RING: tl.constexpr,
     UNORDERED: tl.constexpr,
     COUNTED: tl.constexpr,
+    PAIRS: tl.constexpr = True,
 ):
     """Carries out a role's commands of this rank: wait, copy, count, and raise signals when the last CTA is through.
 
@@ -309,6 +319,7 @@ def run_commands_ldst(
         RING: Whether tiles hand commands over to the role.
         UNORDERED: Whether some of them add by atomic operations.
         COUNTED: Whether there are commands whose rows are counted at run time.
+        PAIRS: As for `reduce_region`.
     """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
@@ -347,6 +358,7 @@ def run_commands_ldst(
                         UNIT,
                         UNITS_PER_REDUCED_BLOCK,
                         UNORDERED,
+                        PAIRS,
                         COUNTED,
                     )
                 tl.debug_barrier()

@@ -18,9 +18,9 @@ class Combine(enum.Enum):
     """Who adds the parts of a sum."""
 
     TILES = "tiles"
-    """The tiles of the block's own rank add theirs to what has arrived, by atomic stores, rounded in the buffer's type.
-    A tile must not straddle two blocks. With more than two ranks, a communication role first adds up what has arrived,
-    in float32, rounded once."""
+    """The tiles of the block's own rank add theirs to what has arrived: stores by TMA in the buffer's type, stores by
+    pointers in float32, rounded once. A tile must not straddle two blocks. With more than two ranks, a communication
+    role first adds up what has arrived, in float32, rounded once."""
     ROLE = "role"
     """A communication role of the block's rank adds all parts at once, in float32, rounded once."""
     DESTINATION = "destination"
@@ -183,7 +183,7 @@ class Sums:
                 reduction="sum",
                 unordered=True,
                 after=[made[source], made[piece.owner]],
-                realization=self.realization or self.reducing,
+                realization=self.realization,
             )
 
         return {piece: self.plan.join(arrived) for piece, arrived in self._bring_all(bring)}

@@ -346,6 +346,8 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     within("signals", "signal", signals.total)
     within("signals", "kind", len(SignalKind))
     within("commands", "reduction", len(CommandReduction))
+    within("commands", "part_stride", 1 << 48)
+    ranges("commands", "behind", "parts", 1 << 12)
     for name in ("src_rank", "dst_rank"):
         within("commands", name, world)
     for name in ("src_buffer", "dst_buffer"):
