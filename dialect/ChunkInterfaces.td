@@ -36,6 +36,11 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
     * (transfer_c8) `behind` is in [0, `parts`], and 0 without a reduction.
     * (transfer_c9) an `unordered` reduction is a sum of one part, of elements
       of f32, f16, bf16 or i32.
+    * (transfer_c10) what its number of rows is read from is a buffer of i32 of
+      one dimension, an element of it, and a number of rows to leave out that
+      is not negative and below 2^31.
+    * (transfer_c11) if its number of rows is read, these are at most 2^31 - 1,
+      and each is contiguous on both sides.
   }];
   let methods = [
     InterfaceMethod<"Buffer the bytes come from.",
@@ -72,6 +77,11 @@ def Chunk_TransferOpInterface : OpInterface<"TransferOpInterface"> {
                     "at the same time.", "bool", "getUnordered">,
     InterfaceMethod<"How many of the parts stand before what is there.",
       "int64_t", "getBehind">,
+    InterfaceMethod<"The buffer that its number of rows is read from, or null.",
+      "::mlir::TypedValue<::syncopate::chunk::BufferType>", "getCounts">,
+    InterfaceMethod<"The element that is read, and the rows that come before "
+                    "the chunk's.",
+      "::std::optional<::llvm::ArrayRef<int64_t>>", "getCountAt">,
     InterfaceMethod<"Tokens that the transfer comes after.",
       "::mlir::Operation::operand_range", "getDependencies">,
     InterfaceMethod<"Token of its completion.",

@@ -202,9 +202,9 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   FlatSymbolRefAttr kernel;
   DenseI64ArrayAttr tiles;
   IntegerAttr ctas, commCtas;
-  SmallVector<OpAsmParser::UnresolvedOperand> buffers, dependencies;
+  SmallVector<OpAsmParser::UnresolvedOperand> buffers, needs, dependencies;
   SmallVector<Attribute> names;
-  SmallVector<Type> types;
+  SmallVector<Type> types, needsType;
   auto parseArg = [&]() -> ParseResult {
     StringAttr name;
     if (parser.parseOperand(buffers.emplace_back()) ||
@@ -232,6 +232,17 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parser.parseKeyword("args") ||
       parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseArg))
     return failure();
+  SMLoc needsLoc = parser.getCurrentLocation();
+  if (succeeded(parser.parseOptionalKeyword("needs"))) {
+    IntegerAttr first;
+    if (parser.parseLParen() || parser.parseOperand(needs.emplace_back()) ||
+        parser.parseLSquare() ||
+        parser.parseAttribute(first, builder.getI64Type(), "needs_at",
+                              result.attributes) ||
+        parser.parseRSquare() ||
+        parser.parseColonType(needsType.emplace_back()) || parser.parseRParen())
+      return failure();
+  }
   if (succeeded(parser.parseOptionalKeyword("after")) &&
       parser.parseOperandList(dependencies, AsmParser::Delimiter::Paren))
     return failure();
@@ -239,6 +250,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   if (succeeded(parser.parseOptionalColon()) && parser.parseTypeList(types))
     return failure();
   if (parser.resolveOperands(buffers, types, typeLoc, result.operands) ||
+      parser.resolveOperands(needs, needsType, needsLoc, result.operands) ||
       parser.resolveOperands(dependencies, builder.getType<TokenType>(),
                              result.operands) ||
       parser.parseOptionalAttrDictWithKeyword(result.attributes))
@@ -247,6 +259,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("operandSegmentSizes",
                       builder.getDenseI32ArrayAttr(
                           {static_cast<int32_t>(buffers.size()),
+                           static_cast<int32_t>(needs.size()),
                            static_cast<int32_t>(dependencies.size())}));
   Region *body = result.addRegion();
   if (parser.parseRegion(*body, /*arguments=*/{}))
@@ -271,6 +284,9 @@ void KernelOp::print(OpAsmPrinter &printer) {
                           printer.printAttribute(std::get<1>(pair));
                         });
   printer << ')';
+  if (getNeeds())
+    printer << " needs(" << getNeeds() << '[' << *getNeedsAt()
+            << "] : " << getNeeds().getType() << ')';
   if (!getDependencies().empty()) {
     printer << " after(";
     printer.printOperands(getDependencies());
@@ -282,7 +298,7 @@ void KernelOp::print(OpAsmPrinter &printer) {
   }
   printer.printOptionalAttrDictWithKeyword(
       (*this)->getAttrs(), {"kernel", "tiles", "ctas", "comm_ctas", "arg_names",
-                            "operandSegmentSizes"});
+                            "needs_at", "operandSegmentSizes"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

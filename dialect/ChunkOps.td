@@ -198,6 +198,7 @@ def Chunk_OutputOp : Chunk_RegionOp<"output"> {
 
 class Chunk_TransferOp<string opMnemonic>
     : Chunk_PlanBodyOp<opMnemonic, [
+        AttrSizedOperandSegments,
         DeclareOpInterfaceMethods<Chunk_TransferOpInterface>]> {
   let arguments = (ins Chunk_BufferType:$src,
                        DenseI64ArrayAttr:$src_offsets,
@@ -211,6 +212,8 @@ class Chunk_TransferOp<string opMnemonic>
                        DefaultValuedOptionalAttr<I64Attr, "1">:$parts,
                        OptionalAttr<DenseI64ArrayAttr>:$step,
                        DefaultValuedOptionalAttr<I64Attr, "0">:$behind,
+                       Optional<Chunk_BufferType>:$counts,
+                       OptionalAttr<DenseI64ArrayAttr>:$count_at,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<Chunk_RealizationAttr>:$realization,
                        OptionalAttr<I64Attr>:$tile,
@@ -233,7 +236,8 @@ class Chunk_TransferOp<string opMnemonic>
             $_builder.getI64IntegerAttr(srcRank),
             $_builder.getI64IntegerAttr(dstRank), reduction,
             /*unordered=*/nullptr, /*parts=*/nullptr, /*step=*/nullptr,
-            /*behind=*/nullptr, dependencies, realization, /*tile=*/nullptr,
+            /*behind=*/nullptr, /*counts=*/::mlir::Value(),
+            /*count_at=*/nullptr, dependencies, realization, /*tile=*/nullptr,
             /*signal=*/nullptr);
     }]>
   ];
@@ -242,6 +246,7 @@ class Chunk_TransferOp<string opMnemonic>
     `to` $dst `` $dst_offsets `sizes` $sizes
     `from` $src_rank `to` $dst_rank (`reduce` `` $reduction^)?
     (`unordered` $unordered^)? (`behind` $behind^)?
+    (`rows` $counts^ `` $count_at `:` type($counts))?
     (`after` `(` $dependencies^ `)`)?
     (`realize` `` $realization^)?
     (`tile` $tile^)?
@@ -273,12 +278,22 @@ def Chunk_PutOp : Chunk_TransferOp<"put"> {
     other one on the same elements has to come before or after it, and which of
     them comes first may differ from call to call.
 
+    With `rows %n[i, past]`, how many rows are moved is read when the transfer
+    starts, from element i of the executor's own instance of `n`: the first
+    `n[i] - past` rows of the chunk along its first dimension, none if that is
+    negative, and all if it is more than `sizes` has. The token then says that
+    those rows are there. `sizes` is the capacity: everything that is checked
+    or allocated goes by it.
+
     The constraints are those of `TransferOpInterface`.
 
     Example:
 
     ```mlir
     %t = chunk.put %a[0, 0] to %a[0, 0] sizes [128, 64] from 0 to 1
+      : !chunk.buffer<256x64xbf16> to !chunk.buffer<256x64xbf16>
+    %u = chunk.put %a[128, 0] to %a[128, 0] sizes [128, 64] from 0 to 1
+      rows %n[1, 0] : !chunk.buffer<2xi32>
       : !chunk.buffer<256x64xbf16> to !chunk.buffer<256x64xbf16>
     %s = chunk.put %a[0, 0] parts 3 step [32, 0] to %b[0, 0] sizes [32, 64]
       from 1 to 1 reduce sum behind 1
@@ -603,6 +618,12 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     `integers` holds the values of integer arguments, by name: those that every
     launch passes. What the kernel computes of them is known to passes.
 
+    With `needs(%n[i])`, how many of those transfers a tile waits for is read
+    at run time, from element i + c of the rank's own instance of `n` for the
+    first coordinate c of the tile: the first so many, in the order of the plan.
+    Footprints then say what tiles may read at most. That a tile reads no more
+    than these transfers bring is up to whoever fills the buffer.
+
     The body holds `chunk.footprint`s of bound arguments: written by hand, or by
     `chunk-infer-tile-footprints`.
 
@@ -614,6 +635,10 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     * (kernel_c3) argument names are unique and as many as the buffers.
     * (kernel_c4) the body holds footprints only.
     * (kernel_c5) `integers` holds 64-bit integers.
+    * (kernel_c6) the buffer of `needs` is one of i32 of one dimension, and has
+      an entry for each first coordinate behind its first one.
+    * (kernel_c7) a kernel with `needs` computes no chunks: its plan has no
+      `chunk.produce`.
 
     Example:
 
@@ -629,6 +654,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        DefaultValuedAttr<I64Attr, "0">:$comm_ctas,
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
+                       Optional<Chunk_BufferType>:$needs,
+                       OptionalAttr<I64Attr>:$needs_at,
                        Variadic<Chunk_TokenType>:$dependencies,
                        OptionalAttr<StrAttr>:$localized,
                        OptionalAttr<DictionaryAttr>:$integers);

@@ -139,6 +139,48 @@ LogicalResult syncopate::chunk::verifyRoute(Operation *op,
   return verifySlices(op, src, dst, sizes); // transfer_c6
 }
 
+/// An element of a buffer of i32 of one dimension.
+static LogicalResult verifyWord(Operation *op, StringRef what, BufferType type,
+                                int64_t index) {
+  if (type.getRank() != 1 || !type.getElementType().isInteger(32) ||
+      !type.hasStaticShape())
+    return op->emitOpError() << "expects " << what
+                             << " to be read from a buffer of i32 of one known "
+                                "dimension, but got "
+                             << type;
+  if (index < 0 || index >= type.getShape()[0])
+    return op->emitOpError() << "expects " << what << " to be an element of "
+                             << type << ", but got index " << index;
+  return success();
+}
+
+static LogicalResult verifyCount(TransferOpInterface transfer) {
+  TypedValue<BufferType> counts = transfer.getCounts();
+  std::optional<ArrayRef<int64_t>> at = transfer.getCountAt();
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max();
+  if (!counts && !at)
+    return success();
+  if (!counts || !at || at->size() != 2) // transfer_c10
+    return transfer.emitOpError(
+        "expects a number of rows to be read as %buffer[index, past]");
+  if (failed(verifyWord(transfer, "the number of rows", counts.getType(),
+                        at->front())))
+    return failure();
+  if (at->back() < 0 || at->back() > limit)
+    return transfer.emitOpError()
+           << "expects the rows before the chunk to be in [0, 2^31), but got "
+           << at->back();
+  ArrayRef<int64_t> sizes = transfer.getSizes(); // transfer_c11
+  size_t rowDims = getNumRowDims(transfer.getSrc().getType(),
+                                 transfer.getDst().getType(), sizes);
+  if (sizes.front() > limit || sizes.size() < 2 || rowDims + 1 < sizes.size())
+    return transfer.emitOpError()
+           << "expects fewer than 2^31 contiguous rows, the number of which is "
+              "read, but got sizes ["
+           << sizes << "]";
+  return success();
+}
+
 /// Checks transfer_c7 but for where the parts lie.
 static LogicalResult verifyParts(TransferOpInterface transfer) {
   constexpr int64_t maxParts = 4096;
@@ -203,7 +245,7 @@ LogicalResult syncopate::chunk::verifyTransfer(Operation *op) {
                            transfer.getDstOffsets(), transfer.getSizes(),
                            transfer.getSrcRank(), transfer.getDstRank())))
       return failure();
-  return success();
+  return verifyCount(transfer);
 }
 
 LogicalResult PlanOp::verify() {
@@ -454,6 +496,26 @@ LogicalResult KernelOp::verify() {
         return emitOpError() << "expects the value of integer argument "
                              << entry.getName() << " to be one of 64 bits, "
                              << "but got " << entry.getValue();
+  if (!getNeeds() && !getNeedsAt())
+    return success();
+  if (!getNeeds() || !getNeedsAt()) // kernel_c6
+    return emitOpError("expects what tiles need to be read as %buffer[index]");
+  BufferType needs = getNeeds().getType();
+  auto first = static_cast<int64_t>(*getNeedsAt());
+  if (failed(verifyWord(*this, "what tiles need", needs, first)))
+    return failure();
+  if (getTiles().front() > needs.getShape()[0] - first)
+    return emitOpError() << "expects " << getTiles().front()
+                         << " entries of what tiles need behind index " << first
+                         << ", one for each first coordinate, but " << needs
+                         << " has " << needs.getShape()[0] - first;
+  auto plan = cast<PlanOp>((*this)->getParentOp()); // kernel_c7
+  if (auto produced = plan.getBody().getOps<ProduceOp>(); !produced.empty()) {
+    auto diag = emitOpError("expects to compute no chunk for others if what "
+                            "tiles need is read at run time");
+    diag.attachNote((*produced.begin()).getLoc()) << "the chunk";
+    return diag;
+  }
   return success();
 }
 

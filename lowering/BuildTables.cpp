@@ -52,12 +52,14 @@ SmallVector<int64_t> getByteStrides(BufferType type) {
 }
 
 /// Merges dimensions that are contiguous on both sides into rows, the next one
-/// into a stride, and enumerates the rest.
+/// into a stride, and enumerates the rest. Rows that are counted at run time
+/// are those of the first dimension.
 RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
-                 ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes) {
+                 ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes,
+                 bool counted) {
   SmallVector<int64_t> srcStrides = getByteStrides(src);
   SmallVector<int64_t> dstStrides = getByteStrides(dst);
-  size_t dim = sizes.size() - getNumRowDims(src, dst, sizes);
+  size_t dim = counted ? 1 : sizes.size() - getNumRowDims(src, dst, sizes);
   RowPlan plan;
   plan.rowBytes = src.getRegionBytes(sizes.drop_front(dim));
   Rows from{0, plan.rowBytes}, to{0, plan.rowBytes};
@@ -377,11 +379,17 @@ private:
     bool rests =
         src.first == rank && dst.first != rank && isColocated(realization);
     Combination combination;
-    if (id != kStaging)
-      combination = getCombination(graph.getTransfer(id));
-    RowPlan plan =
-        planRows(cast<BufferType>(src.second.getType()), srcOffsets,
-                 cast<BufferType>(dst.second.getType()), dstOffsets, sizes);
+    std::array<int64_t, 3> count{kNoBuffer, 0, 0};
+    if (id != kStaging) {
+      TransferOpInterface transfer = graph.getTransfer(id);
+      combination = getCombination(transfer);
+      if (auto at = transfer.getCountAt())
+        count = {graph.getBufferIndex(transfer.getCounts()), at->front(),
+                 at->back()};
+    }
+    RowPlan plan = planRows(cast<BufferType>(src.second.getType()), srcOffsets,
+                            cast<BufferType>(dst.second.getType()), dstOffsets,
+                            sizes, count.front() != kNoBuffer);
     for (size_t i = 0; i < plan.starts.size(); ++i) {
       auto [from, to] = plan.starts[i];
       // Only the first slice waits, and only the last one signals.
@@ -408,7 +416,10 @@ private:
                              rests ? pause : 0,
                              combination.parts,
                              combination.partStride,
-                             combination.behind});
+                             combination.behind,
+                             count[0],
+                             count[1],
+                             count[2]});
     }
   }
 
@@ -643,9 +654,13 @@ private:
     for (auto [to, engine] : listeners)
       addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
                 engine ? StoreOne : StoreEpoch);
-    calls = {openBegin,      closeBegin,     guardBegin,
-             closeWaitBegin, closeWaitBegin, numWaits(),
-             closeBegin,     numSignals(),   countBeforeTiles()};
+    calls = {openBegin,          closeBegin, guardBegin, closeWaitBegin,
+             closeWaitBegin,     numWaits(), closeBegin, numSignals(),
+             countBeforeTiles(), kNoBuffer,  0};
+    if (kernel.getNeeds()) {
+      calls.end()[-2] = graph.getBufferIndex(kernel.getNeeds());
+      calls.end()[-1] = static_cast<int64_t>(*kernel.getNeedsAt());
+    }
   }
 
   PlanGraph &graph;

@@ -35,7 +35,8 @@ bool isProgramQuery(mlir::Value value, llvm::StringRef name);
 
 /// Emits an error unless `function`, a kernel before TritonGPU's passes, walks
 /// the positions 0 to the number of tiles, position p by CTA p modulo `ctas`,
-/// and marks each, as the schedule assumes.
+/// and marks each, as the schedule assumes. A kernel that finds out at run time
+/// what its tiles need may leave out the last positions.
 mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
                                    mlir::Operation *function);
 

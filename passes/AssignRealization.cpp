@@ -55,6 +55,13 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
              << stringifyRealization(used) << " cannot";
         return signalPassFailure();
       }
+      if (transfer.getCounts() && !isDevice(used)) {
+        transfer.emitOpError()
+            << "expects a realization on the device, since its number of rows "
+               "is read there, but got "
+            << stringifyRealization(used) << ", which the host issues";
+        return signalPassFailure();
+      }
       if (!isLowered(used)) {
         InFlightDiagnostic diag = transfer.emitOpError();
         diag << "expects one of the realizations";

@@ -70,6 +70,8 @@ static bool isTwin(const SignalLayout &layout, int64_t signal) {
 
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
+      counted((*plan.getBody().getOps<KernelOp>().begin()).getNeeds() !=
+              nullptr),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), rings(ranks), ringQueues(ranks), ringSteps(ranks),
       tileSeen(ranks), storeSeen(ranks), hostSeen(ranks), endSeen(ranks),
@@ -422,7 +424,7 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
 }
 
 void CallOrder::start(unsigned number, const Seen &seen) {
-  strands[number].seen = seen;
+  strands[number].seen = strands[number].started = seen;
   strands[number].running = true;
   ready.push_back(number);
 }
@@ -562,6 +564,9 @@ void CallOrder::perform(Strand &strand) {
       finishTile(strand, step);
     } else if (isTile(strand.rank, step)) {
       tileSeen[strand.rank][step.position] = strand.seen;
+      // It has waited for what it reads, which may be nothing.
+      if (counted)
+        strand.seen = strand.started;
     }
     break;
   case Part::Group:

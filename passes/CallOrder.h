@@ -159,6 +159,8 @@ private:
     int64_t step = 0, wait = 0;
     Seen seen;
     bool running = false, done = false;
+    /// What had been seen when it started.
+    Seen started;
     /// Whether another strand of the rank, and no flag, keeps it from its step.
     bool held = false;
   };
@@ -272,6 +274,8 @@ private:
   chunk::PlanOp plan;
   llvm::ArrayRef<ScheduleTables> tables;
   int64_t ranks, ctas;
+  /// Whether tiles wait for as many of their transfers as they find to need.
+  bool counted;
   SignalLayout layout;
   std::vector<mlir::Location> transferLocations;
   bool valid = false;

@@ -40,9 +40,12 @@ struct Content {
   std::optional<Reduction> reduction;
   /// Whether parts are combined in several ways, which is no collective.
   bool isMixed = false;
+  /// Whether it may not have come: how many rows do is read at run time.
+  bool isCounted = false;
 
   bool isSameAs(const Content &other, PlanGraph &graph) const {
-    return !isMixed && !other.isMixed && reduction == other.reduction &&
+    return !isMixed && !other.isMixed && !isCounted && !other.isCounted &&
+           reduction == other.reduction &&
            llvm::equal(parts, other.parts, [&](auto &a, auto &b) {
              return a.key(graph) == b.key(graph);
            });
@@ -57,6 +60,7 @@ struct Content {
       return !content.isMixed && content.reduction.value_or(kind) == kind;
     };
     isMixed = !fits(*this) || !fits(other);
+    isCounted |= other.isCounted;
     reduction = kind;
     llvm::append_range(parts, other.parts);
     llvm::sort(parts,
@@ -140,6 +144,7 @@ private:
     forEachPiece(from, src, [&](const Box &part, const Piece &piece) {
       Box there = part;
       Piece copy{piece.content, id};
+      copy.content.isCounted |= graph.getTransfer(id).getCounts() != nullptr;
       for (size_t i = 0; i < there.offsets.size(); ++i) {
         int64_t distance = src.offsets[i] - dst.offsets[i];
         there.offsets[i] -= distance;
@@ -362,6 +367,8 @@ private:
     }
     if (content.isMixed)
       diag << ", combined in several ways";
+    if (content.isCounted)
+      diag << ", in as many rows as are counted at run time";
   }
 
   PlanGraph &graph;

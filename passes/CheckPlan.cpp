@@ -30,9 +30,10 @@ public:
     if (failed(checkProduced()))
       return failure();
     for (unsigned id = 0; id < graph.size(); ++id)
-      if (failed(checkSource(id)) || failed(checkDestination(id)))
+      if (failed(checkCount(id)) || failed(checkSource(id)) ||
+          failed(checkDestination(id)))
         return failure();
-    return success();
+    return checkNeeds();
   }
 
 private:
@@ -49,6 +50,44 @@ private:
       it->second.reads = BoxMap(graph.getReaders(place).getDim());
     }
     return it->second;
+  }
+
+  /// What is read at run time of a buffer of a rank's own is its input, which
+  /// stays as it is for the whole call.
+  LogicalResult checkWords(Operation *op, StringRef what, int64_t rank,
+                           Value buffer, int64_t first, int64_t count) {
+    SmallVector<Box> missing{Box({first}, {count})};
+    for (const Box &input : graph.getInputs({rank, buffer}))
+      subtract(missing, input);
+    if (missing.empty())
+      return success();
+    InFlightDiagnostic diag =
+        op->emitOpError() << "expects " << what << " to be an input of rank "
+                          << rank << ", but element "
+                          << missing.front().offsets.front() << " is none";
+    diag.attachNote(buffer.getLoc()) << "the buffer";
+    return diag;
+  }
+
+  LogicalResult checkCount(unsigned id) {
+    TransferOpInterface transfer = graph.getTransfer(id);
+    auto at = transfer.getCountAt();
+    return at ? checkWords(transfer, "its number of rows",
+                           transfer.getExecutor(), transfer.getCounts(),
+                           at->front(), 1)
+              : success();
+  }
+
+  LogicalResult checkNeeds() {
+    for (KernelOp kernel : graph.getPlan().getBody().getOps<KernelOp>())
+      for (int64_t rank = 0;
+           kernel.getNeeds() && rank < graph.getPlan().getNumRanks(); ++rank)
+        if (failed(checkWords(kernel, "what its tiles need", rank,
+                              kernel.getNeeds(),
+                              static_cast<int64_t>(*kernel.getNeedsAt()),
+                              kernel.getTiles().front())))
+          return failure();
+    return success();
   }
 
   /// What tiles add to is there.

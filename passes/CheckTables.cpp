@@ -33,6 +33,9 @@ public:
   LogicalResult check() {
     if (!order.isValid())
       return failure();
+    for (const ScheduleTables &mine : tables)
+      if (failed(checkNeeds(mine)))
+        return failure();
     findRows();
     for (unsigned id = 0; id < graph.size(); ++id)
       if (failed(checkTokens(id)) || failed(checkInput(id)))
@@ -100,6 +103,47 @@ private:
   ArrayRef<Position> getStagingCopies(int64_t rank) {
     RowRange opening = tables[rank].getCall().open;
     return opening.begin < opening.end ? ArrayRef<Position>() : staging[rank];
+  }
+
+  /// What tiles need is read where the kernel says. They then name the same
+  /// waits, since a tile leaves out those of the one before it on its CTA, and
+  /// stand in the order of what they need it by, of which the kernel may leave
+  /// out the end.
+  LogicalResult checkNeeds(const ScheduleTables &mine) {
+    int64_t buffer = kNoBuffer, index = 0;
+    if (kernel.getNeeds()) {
+      buffer = graph.getBufferIndex(kernel.getNeeds());
+      index = static_cast<int64_t>(*kernel.getNeedsAt());
+    }
+    const CallRow &call = mine.getCall();
+    if (call.needsBuffer != buffer || call.needsIndex != index)
+      return mine.getSchedule().emitOpError()
+             << "expects what tiles need to be read from element " << index
+             << " of buffer " << buffer << ", but got " << call.needsIndex
+             << " of " << call.needsBuffer;
+    if (buffer == kNoBuffer)
+      return success();
+    int64_t before = 0;
+    for (const TileRow &tile : mine.getTiles()) {
+      if (tile.coordinates.front() < before)
+        return mine.getSchedule().emitOpError()
+               << "expects tiles in the order of their first coordinate, by "
+                  "which what they need is read, but tile ["
+               << ArrayRef(tile.coordinates)
+                      .take_front(kernel.getTiles().size())
+               << "] comes behind one of " << before;
+      before = tile.coordinates.front();
+      if (tile.waits.begin != mine.getTiles().front().waits.begin ||
+          tile.waits.end != mine.getTiles().front().waits.end)
+        return mine.getSchedule().emitOpError()
+               << "expects all tiles to name the same waits if what they need "
+                  "is read at run time, but tile ["
+               << ArrayRef(tile.coordinates)
+                      .take_front(kernel.getTiles().size())
+               << "] names [" << tile.waits.begin << ", " << tile.waits.end
+               << ")";
+    }
+    return success();
   }
 
   /// What a transfer comes after is complete when it starts.

@@ -193,6 +193,22 @@ private:
     if (failed(checkCombination(row, command, getCombination(transfer),
                                 "its transfer has")))
       return failure();
+    std::array<int64_t, 3> count{kNoBuffer, 0, 0};
+    if (auto at = transfer.getCountAt())
+      count = {graph.getBufferIndex(transfer.getCounts()), at->front(),
+               at->back()};
+    if (count != std::array<int64_t, 3>{command.countBuffer, command.countIndex,
+                                        command.countPast})
+      return report(row) << "reads its number of rows from element "
+                         << command.countIndex << " of buffer "
+                         << command.countBuffer << " less " << command.countPast
+                         << ", but its transfer from " << count[1] << " of "
+                         << count[0] << " less " << count[2];
+    if (count.front() != kNoBuffer &&
+        command.rows != transfer.getSizes().front())
+      return report(row) << "moves at most " << command.rows
+                         << " rows, but its transfer "
+                         << transfer.getSizes().front();
     std::optional<Box> src =
         checkEnd(row, "source", command.src, graph.getSrcPlace(id), command,
                  command.srcStride);
@@ -304,6 +320,10 @@ private:
     if (failed(checkCombination(row, command, Combination(),
                                 "stages an input, which is to have")))
       return failure();
+    if (command.countBuffer != kNoBuffer)
+      return report(row) << "stages an input, so it has to move all of it, but "
+                            "reads its number of rows from buffer "
+                         << command.countBuffer;
     if (command.src.rank != rank || command.dst.rank != rank ||
         command.src.buffer != command.dst.buffer ||
         command.src.offset != command.dst.offset ||

@@ -126,6 +126,10 @@ private:
       for (auto [set, time] : llvm::zip(dependence.getSets(), last))
         for (unsigned id : set)
           time = std::max(time, arrival[id]);
+    // Tiles of one first coordinate need the same, and a kernel may leave out
+    // those of the last ones.
+    if (kernel.getNeeds())
+      rows = 1;
     SmallVector<Key> keys(count);
     for (int64_t tile = 0; tile < count; ++tile) {
       auto [c0, c1, c2] = KernelDependence::getCoordinates(kernel, tile);

@@ -86,7 +86,13 @@ def SplitTransfersPass
     of more than one row, or as many as its size asks for. Where a transfer forwards exactly what its
     predecessor brought, piece i comes after piece i; otherwise after all.
 
-    Requires: no collective. Example: test/passes/split-transfers.mlir.
+    Pieces of a transfer whose number of rows is read at run time read the same
+    number, and leave out the rows of those before them.
+
+    Requires: no collective.
+    Errors: more than one piece, if the kernel has `needs`, which counts
+    transfers as the plan has them.
+    Example: test/passes/split-transfers.mlir, test/passes/split-counted.mlir.
   }];
   let options = [
     Option<"splits", "splits", "int64_t", "0",
@@ -104,7 +110,8 @@ def AssignRealizationPass
     gets `comm_ctas` of them.
 
     Errors: a realization that the compiler does not lower, or one named by a
-    transfer whose reduction it cannot make; fewer dedicated CTAs than dedicated realizations.
+    transfer whose reduction it cannot make, or that the host issues though rows
+    are counted at run time; fewer dedicated CTAs than dedicated realizations.
     Example: test/passes/assign-realization.mlir.
   }];
   let options = [
@@ -172,7 +179,8 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     moves its chunks one after another at one rate; tiles that read only the
     rank's own input come first. Tiles of the same time keep the locality of
     Triton's grouped order: `group` rows of tiles are walked column by column.
-    `grouped` ignores arrival.
+    `grouped` ignores arrival. Tiles of a kernel with `needs` come by their first
+    coordinate.
 
     Requires: realizations; a footprint for each bound argument.
     Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
@@ -230,14 +238,17 @@ def PlaceWaitsPass : Pass<"chunk-place-waits", "::syncopate::chunk::PlanOp"> {
     A tile waits for the transfers that bring what it reads, but no more often
     than needed: of several transfers that one rank carries out in order, only
     for the last; and not for what an earlier tile of the same CTA has waited
-    for. Tile p of the order is computed by CTA p modulo `ctas`.
+    for. Tile p of the order is computed by CTA p modulo `ctas`. Tiles of a
+    kernel with `needs` all name the same transfers, one by one in the order of
+    the plan, since each leaves out some at run time.
 
     Requires: `chunk-order-tiles`, `chunk-allocate-signals`.
     Ensures: columns `wait_begin`, `wait_end` in `tiles`, and `waits`; no table
     of `chunk-build-tables`, which would name rows of an earlier `waits`.
     Errors: a schedule that does not order each tile of the grid once; a signal
-    that is not its transfer's number.
-    Example: test/passes/place-waits.mlir.
+    that is not its transfer's number; tiles of a kernel with `needs` that do not
+    read alike.
+    Example: test/passes/place-waits.mlir, test/passes/counted.mlir.
   }];
 }
 

@@ -74,6 +74,8 @@ private:
         numbered.emplace_back(it->second, id);
       }
     }
+    if (kernel.getNeeds())
+      return placeCountedWaits(graph, kernel, schedule, dependence, *order);
     // By CTA and queue, the last transfer of the queue that was waited for.
     llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> waited;
     // CTAs that have waited for the end of a rank's call before.
@@ -110,6 +112,49 @@ private:
       tileValues.push_back(begin);
       tileValues.push_back(begin + waits.size());
     }
+    setTables(schedule, tileValues, waitValues);
+    return success();
+  }
+
+  /// Every tile names all transfers that it may need, in the order of the plan;
+  /// how many of them it does need, and which of these its CTA has waited for
+  /// before, is found out when it starts.
+  static LogicalResult placeCountedWaits(PlanGraph &graph, KernelOp kernel,
+                                         ScheduleOp schedule,
+                                         KernelDependence &dependence,
+                                         ArrayRef<int64_t> order) {
+    SmallVector<int64_t> tileValues, waitValues;
+    for (int64_t tile : order) {
+      if (dependence.getSet(tile) != dependence.getSet(order.front()))
+        return kernel.emitOpError()
+               << "expects all tiles to read alike if what they need is read "
+                  "at run time, but tiles ["
+               << ArrayRef(KernelDependence::getCoordinates(kernel, tile))
+                      .take_front(kernel.getTiles().size())
+               << "] and ["
+               << ArrayRef(
+                      KernelDependence::getCoordinates(kernel, order.front()))
+                      .take_front(kernel.getTiles().size())
+               << "] of rank " << schedule.getRank()
+               << " read what different transfers bring";
+      llvm::append_range(tileValues,
+                         KernelDependence::getCoordinates(kernel, tile));
+      ArrayRef<unsigned> all = dependence.getSets()[dependence.getSet(tile)];
+      llvm::append_range(tileValues, std::array<int64_t, 2>{
+                                         0, static_cast<int64_t>(all.size())});
+      if (tile == order.front())
+        for (unsigned id : all)
+          llvm::append_range(
+              waitValues,
+              std::array<int64_t, 2>{
+                  static_cast<int64_t>(*graph.getTransfer(id).getSignal()), 1});
+    }
+    setTables(schedule, tileValues, waitValues);
+    return success();
+  }
+
+  static void setTables(ScheduleOp schedule, ArrayRef<int64_t> tileValues,
+                        ArrayRef<int64_t> waitValues) {
     MLIRContext *context = schedule.getContext();
     schedule.setTilesAttr(TableAttr::get(context, kTileColumns, tileValues));
     schedule.setWaitsAttr(TableAttr::get(context, kWaitColumns, waitValues));
@@ -119,7 +164,6 @@ private:
     schedule.removeCallsAttr();
     schedule.removeGroupsAttr();
     schedule.removeTileGroupsAttr();
-    return success();
   }
 };
 

@@ -42,6 +42,16 @@ struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
     }
     if (count == 1)
       return;
+    for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
+      if (kernel.getNeeds()) {
+        if (count == 0)
+          return;
+        kernel.emitOpError()
+            << "expects splits to be 1, but got " << count
+            << ": what its tiles need is a number of transfers "
+               "as the plan has them; split them there";
+        return signalPassFailure();
+      }
     // One pass object works on several plans, one after another.
     pieces.clear();
     joins.clear();
@@ -108,6 +118,10 @@ private:
       piece->setAttr("src_offsets", builder.getDenseI64ArrayAttr(srcOffsets));
       piece->setAttr("dst_offsets", builder.getDenseI64ArrayAttr(dstOffsets));
       piece->setAttr("sizes", builder.getDenseI64ArrayAttr(pieceSizes));
+      if (std::optional<ArrayRef<int64_t>> at = transfer.getCountAt();
+          at && dim == 0)
+        piece->setAttr("count_at", builder.getDenseI64ArrayAttr(
+                                       {at->front(), at->back() + begin}));
       narrowDependencies(transfer, piece, made.size());
       made.push_back(piece->getResult(0));
     }

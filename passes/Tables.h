@@ -25,15 +25,16 @@ constexpr llvm::StringRef kTileColumns[] = {"c0", "c1", "c2", "wait_begin",
 constexpr llvm::StringRef kWaitColumns[] = {"signal", "count"};
 constexpr llvm::StringRef kSignalColumns[] = {"rank", "signal", "kind"};
 constexpr llvm::StringRef kCommandColumns[] = {
-    "transfer",    "src_rank",   "src_buffer", "src_offset",   "dst_rank",
-    "dst_buffer",  "dst_offset", "rows",       "row_bytes",    "src_stride",
-    "dst_stride",  "wait_begin", "wait_end",   "signal_begin", "signal_end",
-    "realization", "reduction",  "pause",      "parts",        "part_stride",
-    "behind"};
+    "transfer",    "src_rank",     "src_buffer",  "src_offset",   "dst_rank",
+    "dst_buffer",  "dst_offset",   "rows",        "row_bytes",    "src_stride",
+    "dst_stride",  "wait_begin",   "wait_end",    "signal_begin", "signal_end",
+    "realization", "reduction",    "pause",       "parts",        "part_stride",
+    "behind",      "count_buffer", "count_index", "count_past"};
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
-    "close_signal_begin", "close_signal_end", "before_tiles"};
+    "close_signal_begin", "close_signal_end", "before_tiles",
+    "needs_buffer",       "needs_index"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
 constexpr llvm::StringRef kTileGroupColumns[] = {
@@ -59,6 +60,9 @@ struct Combination {
 
 /// How the commands of a transfer combine what they move.
 Combination getCombination(chunk::TransferOpInterface transfer);
+
+/// What stands for the buffer of a number of rows that is not read.
+constexpr int64_t kNoBuffer = -1;
 
 /// What stands for the group of a tile that nobody waits for.
 constexpr int64_t kNoGroup = -1;
@@ -89,12 +93,17 @@ struct CommandRow {
   RowRange waits, signals;
   int64_t realization, reduction, pause;
   int64_t parts, partStride, behind;
+  /// Where its number of rows is read, and the rows before its first one; no
+  /// buffer if it moves all of them.
+  int64_t countBuffer, countIndex, countPast;
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;
   /// How many commands of its queue a role that tiles hand commands over to
   /// carries out before the first of those.
   int64_t beforeTiles;
+  /// Where what tiles need is read; no buffer if they need all that they name.
+  int64_t needsBuffer, needsIndex;
 };
 struct GroupRow {
   int64_t count;

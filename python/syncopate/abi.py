@@ -77,6 +77,8 @@ class ContextWord(enum.IntEnum):
     """Number of the realization of the role that they hand them over to; 0 if they do not."""
     BEFORE_TILES = 29
     """Row after the last of the role's commands that come before the first record."""
+    NEEDS = 30
+    """Address of an i32 for each first coordinate of tiles: how many of their waits they need; 0: all."""
 
 
 class StateWord(enum.IntEnum):
@@ -199,6 +201,10 @@ class CommandField(enum.IntEnum):
     """From one of them to the next."""
     BEHIND = 15
     """How many of them are combined before what is there."""
+    COUNT = 16
+    """Address of an i32, from which the rows to move are read, ROWS at most; 0: ROWS it is."""
+    COUNT_PAST = 17
+    """How many of those rows come before the command's."""
 
 
 class CommandReduction(enum.IntEnum):
@@ -282,6 +288,9 @@ class Realization(enum.IntEnum):
         """How chunk IR and strategies spell it."""
         return self.name.lower()
 
+
+NO_BUFFER: Final = -1
+"""What stands for the buffer of a number that is not read at run time."""
 
 STAGING: Final = -1
 """What stands for a transfer in a command that stages the rank's own input for others to get."""

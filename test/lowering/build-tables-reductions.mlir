@@ -2,13 +2,13 @@
 // RUN: FileCheck %s < %t
 // RUN: syncopate-opt %t --syncopate-check-pipeline -o /dev/null
 
-// RUN: sed "/rank 0/s/4, 1, 0, 2, 32, 1\]/4, 1, 0, 3, 32, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PARTS
+// RUN: sed "/rank 0/s/4, 1, 0, 2, 32, 1,/4, 1, 0, 3, 32, 1,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PARTS
 // PARTS: command 0 of rank 0 has parts 3, but its transfer has 2
-// RUN: sed "/rank 0/s/1, 0, 2, 32, 1\]/1, 0, 2, 16, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=STRIDE
+// RUN: sed "/rank 0/s/1, 0, 2, 32, 1,/1, 0, 2, 16, 1,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=STRIDE
 // STRIDE: command 0 of rank 0 has part_stride 16, but its transfer has 32
-// RUN: sed "/rank 0/s/1, 0, 2, 32, 1\]/1, 0, 2, 32, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=BEHIND
+// RUN: sed "/rank 0/s/1, 0, 2, 32, 1,/1, 0, 2, 32, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=BEHIND
 // BEHIND: command 0 of rank 0 has behind 0, but its transfer has 1
-// RUN: sed "/rank 0/s/4, 4, 500, 1, 0, 0\]/4, 1, 500, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: sed "/rank 0/s/4, 4, 500, 1, 0, 0,/4, 1, 500, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: has reduction 1, but its transfer has 4
 
 // Two ranks have sent what they have into slots of rank 0, which combines them
@@ -29,9 +29,9 @@ chunk.plan @sum mesh [3] {
   %back = chunk.put %c[0, 0] to %c[0, 0] sizes [1, 4] from 0 to 1 reduce sum unordered after(%sum, %m1, %t1) : !c to !c
   // CHECK: chunk.schedule @k rank 0
   // The first transfer is handed over by the tile, so its command stands behind those of the queue.
-  // CHECK-SAME: reduction, pause, parts, part_stride, behind : [3, 0, 0, 0, 0, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 1, 0, 2, 32, 1],
-  // CHECK-SAME: [4, 0, 1, 0, 1, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 4, 500, 1, 0, 0],
-  // CHECK-SAME: [2, 0, 1, 0, 1, 0, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 0, 500, 1, 0, 0]>
+  // CHECK-SAME: reduction, pause, parts, part_stride, behind, {{.*}} : [3, 0, 0, 0, 0, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 1, 0, 2, 32, 1, -1, 0, 0],
+  // CHECK-SAME: [4, 0, 1, 0, 1, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 4, 500, 1, 0, 0, -1, 0, 0],
+  // CHECK-SAME: [2, 0, 1, 0, 1, 0, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 0, 500, 1, 0, 0, -1, 0, 0]>
   chunk.kernel @k tiles [1] ctas 1 args(%c as "c") : !c {
     chunk.footprint write "c" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
   }

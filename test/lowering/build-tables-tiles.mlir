@@ -14,8 +14,8 @@
 // CHECK: chunk.put %{{.+}} realize ldst_colocated signal 2 :
 // CHECK: chunk.put %{{.+}} realize ldst_colocated tile 2 signal 3 :
 // CHECK: chunk.schedule @k rank 0
-// CHECK-SAME: close_signal_end, before_tiles : [{{[^]]+}}, 0]>
-// CHECK-SAME: commands = {{[^:]+}} : [2, {{[^]]+}}, 0, 3, 0, 1, 4, 0, 500, 1, 0, 0], [0, {{[^]]+}}, 3, 4, 1, 3, 4, 0, 500, 1, 0, 0], [1, {{[^]]+}}, 4, 5, 3, 4, 4, 0, 500, 1, 0, 0], [3, {{[^]]+}}, 5, 5, 4, 5, 4, 0, 500, 1, 0, 0]>
+// CHECK-SAME: close_signal_end, before_tiles, needs_buffer, needs_index : [{{[^]]+}}, 0, -1, 0]>
+// CHECK-SAME: commands = {{[^:]+}} : [2, {{[^]]+}}, 0, 3, 0, 1, 4, 0, 500, 1, 0, 0, -1, 0, 0], [0, {{[^]]+}}, 3, 4, 1, 3, 4, 0, 500, 1, 0, 0, -1, 0, 0], [1, {{[^]]+}}, 4, 5, 3, 4, 4, 0, 500, 1, 0, 0, -1, 0, 0], [3, {{[^]]+}}, 5, 5, 4, 5, 4, 0, 500, 1, 0, 0, -1, 0, 0]>
 // CHECK-SAME: signals = #chunk.table<rank, signal, kind : [1, 2, 0], [0, 0, 0], [1, 0, 0], [1, 3, 2], [1, 3, 2], [0, 17, 0]
 // CHECK-SAME: tile_groups = {{[^:]+}} : [-1, 0, 0, 0, 1, 2], [-1, 0, 0, 0, 2, 3], [0, 0, 0, 0, 3, 4], [-1, 0, 0, 0, 0, 0]>
 // CHECK-SAME: waits = #chunk.table<signal, count : [13, 0], [0, 1], [17, 1], [13, 0], [13, 0]>

@@ -69,10 +69,10 @@
 // RUN: sed "/schedule @k rank 1/d" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=SCHEDULE
 // SCHEDULE: expects a schedule for each of its 2 ranks, but got 1
 
-// RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2, 0\]/2, 2, 3, 4, 1, 2, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
+// RUN: sed "/rank 0/s/2, 2, 2, 4, 1, 2, 0,/2, 2, 3, 4, 1, 2, 0,/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ENGINE
 // ENGINE: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
-// RUN: sed "/rank 0/s/\[1, 1\], \[11, 1\]/[1, 1], [1, 1]/" %t.engine | sed "/rank 0/s/1, 2, 0, 1, 0, 0, 0, 1, 0, 0\]/1, 1, 0, 1, 0, 0, 0, 1, 0, 0]/" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
+// RUN: sed "/rank 0/s/\[1, 1\], \[11, 1\]/[1, 1], [1, 1]/" %t.engine | sed "/rank 0/s/1, 2, 0, 1, 0, 0, 0, 1, 0, 0,/1, 1, 0, 1, 0, 0, 0, 1, 0, 0,/" | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=LEFT
 // LEFT: the end of the call of rank 1 raises the twin at rank 0 that rank 1 has ended its call, which no stream takes down
 
 // RUN: sed "/rank 0/s/\[11, 1\]/[9, 0]/" %t.engine | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TWIN
@@ -88,7 +88,7 @@
 // AHEAD: the end of the call of rank 1 raises the flag at rank 1 that rank 0 has ended its call, which another rank adds to
 // AHEAD: note: the end of the call of rank 0 adds to it too
 
-// RUN: sed "/rank 0/s/, 500, 1, 0, 0\]/, -5, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PAUSE
+// RUN: sed "/rank 0/s/, 500, 1, 0, 0,/, -5, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PAUSE
 // PAUSE: command 0 of rank 0 expects pause to be in [0, 1000000], but got -5
 
 // What the guard has waited for says nothing of the kernel: if nothing is to be put in place, the host does not wait.

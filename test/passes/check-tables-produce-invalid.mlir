@@ -29,7 +29,7 @@
 // RUN: sed "/rank 0/s/\[2, 0, 0, 0, 1\], \[3, 0, 0, 0, 0\]/[2, 0, 0, 1, 2], [3, 0, 0, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=CIRCLE
 // CIRCLE: waits for itself, in a circle
 
-// RUN: sed "/rank 0/s/0, 1, 4, 1, 0, 1, 0, 0\]/0, 1, 4, 2, 0, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=REDUCTION
+// RUN: sed "/rank 0/s/0, 1, 4, 1, 0, 1, 0, 0,/0, 1, 4, 2, 0, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=REDUCTION
 // REDUCTION: command 0 of rank 0 has reduction 2, but its transfer has 1
 
 !p = !chunk.buffer<8x4xf32>

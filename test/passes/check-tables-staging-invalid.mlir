@@ -2,25 +2,25 @@
 // RUN: syncopate-opt %s --syncopate-plan-pipeline -o %t
 // RUN: syncopate-opt %t --syncopate-check-pipeline -o /dev/null
 
-// RUN: sed "/rank 0/s/1, 2, 1, 2, 4, 0, 0, 1, 0, 0\]/1, 1, 1, 2, 4, 0, 0, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=INPUT
+// RUN: sed "/rank 0/s/1, 2, 1, 2, 4, 0, 0, 1, 0, 0,/1, 1, 1, 2, 4, 0, 0, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=INPUT
 // INPUT: is carried out by rank 0 without a wait for the input of rank 1 to be in place
 
-// RUN: sed "/rank 1/s/4, 5, 3, 4, 4, 0, 0, 1, 0, 0\]/4, 4, 3, 4, 4, 0, 0, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TOKEN
+// RUN: sed "/rank 1/s/4, 5, 3, 4, 4, 0, 0, 1, 0, 0,/4, 4, 3, 4, 4, 0, 0, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=TOKEN
 // TOKEN: is carried out by rank 1 without a wait for a transfer that it comes after
 // TOKEN: note: the other transfer
 
-// RUN: sed "/rank 0/s/0, 1, 0, 1, 4, 0, 0, 1, 0, 0\]/0, 0, 0, 1, 4, 0, 0, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ROLE
+// RUN: sed "/rank 0/s/0, 1, 0, 1, 4, 0, 0, 1, 0, 0,/0, 0, 0, 1, 4, 0, 0, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ROLE
 // ROLE: replaces the input of rank 0 by its communication role without a wait for a transfer that may still read that of the call before
 // ROLE: note: the transfer
 
-// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3, 0\]/ : [2, 2, 2, 2, 3, 4, 2, 3, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
+// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3, 0,/ : [2, 2, 2, 2, 3, 4, 2, 3, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOST
 // HOST: replaces the input of rank 0 without a wait for a transfer that may still read that of the call before
 
-// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3, 0\]/ : [2, 2, 2, 3, 4, 4, 2, 3, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=END
+// RUN: sed "/rank 0/s/ : \[2, 2, 2, 3, 3, 4, 2, 3, 0,/ : [2, 2, 2, 3, 4, 4, 2, 3, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=END
 // END: ends the call of rank 0 without a wait for a transfer to it
 // END: note: the transfer
 
-// RUN: sed "/rank 0/s/, \[2, 1, 0, 32, 0, 1, 0, 1, 32, 32, 32, 1, 2, 1, 2, 4, 0, 0, 1, 0, 0\]//" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: sed "/rank 0/s/, \[2, 1, 0, 32, 0, 1, 0, 1, 32, 32, 32, 1, 2, 1, 2, 4, 0, 0, 1, 0, 0, -1, 0, 0\]//" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: is carried out by no command of rank 0
 
 // RUN: sed "/rank 0/s/\[-1, 0, 0, 0, 0, 0, 0, 1, 32/[-1, 0, 0, 0, 0, 0, 0, 1, 16/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PART
@@ -32,7 +32,7 @@
 // RUN: sed "/rank 0/s/\[-1, 0, 0, 0, 0, 0, 0, 1, 32/[-1, 0, 0, 0, 1, 0, 0, 1, 32/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PLACE
 // PLACE: command 0 of rank 0 stages an input, so it has to copy a place of its rank onto itself
 
-// RUN: sed "/rank 0/s/0, 1, 0, 1, 4, 0, 0, 1, 0, 0\]/0, 1, 0, 1, 1, 0, 0, 1, 0, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOW
+// RUN: sed "/rank 0/s/0, 1, 0, 1, 4, 0, 0, 1, 0, 0,/0, 1, 0, 1, 1, 0, 0, 1, 0, 0,/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HOW
 // HOW: command 0 of rank 0 stages an input by realization 1, but expects that of a communication role which carries out a transfer of the plan
 
 !b = !chunk.buffer<4x4xf32>

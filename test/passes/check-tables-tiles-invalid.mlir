@@ -17,11 +17,11 @@
 // RUN: sed "/rank 0/s/\[0, 0, 0, 0, 2, 3\]/[0, 0, 0, 0, 2, 9]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ROWS
 // ROWS: expects row 1 of tile_groups to name rows of commands in [0, 3], but got [2, 9)
 
-// RUN: sed "/rank 0/s/\(before_tiles : [^]]*\), 0\]/\1, 2]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=BEFORE
+// RUN: sed "/rank 0/s/\(before_tiles, [^]]*\), 0, -1, 0\]/\1, 2, -1, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=BEFORE
 // BEFORE: expects before_tiles to be in [0, 1], the commands that the role beside the tiles has besides, but got 2
 
 // A queue that is waited for before the tiles that it waits for is a circle.
-// RUN: sed "/rank 0/s/\(before_tiles : [^]]*\), 0\]/\1, 1]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=CIRCLE
+// RUN: sed "/rank 0/s/\(before_tiles, [^]]*\), 0, -1, 0\]/\1, 1, -1, 0]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=CIRCLE
 // CIRCLE: the ldst_colocated role of rank 0 at transfer 2 waits for itself, in a circle
 // CIRCLE: the ldst_colocated role of rank 0 at transfer 2 waits for the flag at rank 0 of transfer 0, which is to be raised by the ldst_colocated role of rank 0 beside CTA 0 at transfer 0
 // CIRCLE: the ldst_colocated role of rank 0 beside CTA 0 at transfer 0 waits for the ldst_colocated role of rank 0 at transfer 2

@@ -15,18 +15,20 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 DEDICATED = int(Realization.LDST_DEDICATED)
+ALL_ROWS = (1, 0, 0, -1, 0, 0)
+ALL_NEEDED = (0, -1, 0)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
     "waits": "signal count",
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
         "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization reduction "
-        "pause parts part_stride behind"
+        "pause parts part_stride behind count_buffer count_index count_past"
     ),
     "signals": "rank signal kind",
     "calls": (
         "open_begin open_end guard_begin guard_end close_wait_begin close_wait_end close_signal_begin close_signal_end "
-        "before_tiles"
+        "before_tiles needs_buffer needs_index"
     ),
     "groups": "count signal_begin signal_end",
     "tile_groups": "group accumulates wait_begin wait_end command_begin command_end",
@@ -105,9 +107,8 @@ def all_gather(
             flags = [(r, s, 0) for r, s in raised]
             region = (rows, row_bytes, row_bytes, row_bytes)
             spans = (*span(waits, needs), *span(signals, flags))
-            commands.append(
-                (shard, src, 0, offset, dst, 0, offset, *region, *spans, realization, 0, 0, 1, 0, 0)
-            )
+            how = (realization, 0, 0, *ALL_ROWS)
+            commands.append((shard, src, 0, offset, dst, 0, offset, *region, *spans, *how))
         order = []
         tile_rows, tile_cols = -(-shape[0] // tiles[0]), -(-columns // tiles[1])
         for m in range(tile_rows):
@@ -124,7 +125,7 @@ def all_gather(
             *span(waits, [(done + p, 0) for p in peers] if algorithm == "pull" else []),
             *span(waits, [(engine_done, 1)] if engine else []),
             *span(signals, closing if algorithm != "pull" else closing[: world - 1]),
-            0,
+            *ALL_NEEDED,
         )
         program.per_rank.append(
             {"tiles": tile_rows_table, "waits": waits, "commands": commands,

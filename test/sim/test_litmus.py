@@ -9,7 +9,7 @@ import pytest
 import triton
 import triton.language as tl
 from fused_edits import kernel, remove
-from hand_tables import COLUMNS, LDST
+from hand_tables import ALL_NEEDED, ALL_ROWS, COLUMNS, LDST
 from sim_programs import with_fused
 from triton.backends.compiler import GPUTarget
 
@@ -97,11 +97,11 @@ class Litmus:
             "signals": [(peer, rank, SignalKind.EPOCH), (peer, 12 + rank, SignalKind.EPOCH)],
             "commands": [
                 (rank, rank, 0, rank * row, peer, 0, rank * row, 1, row, row, row, 1, 2, 0, 1,
-                Realization.LDST_COLOCATED, 0, 0, 1, 0, 0)
+                Realization.LDST_COLOCATED, 0, 0, *ALL_ROWS)
             ],
             "groups": [],
             "tile_groups": [],
-            "calls": [(0, 0, 0, 0, 0, 0, 1, 2, 0)],
+            "calls": [(0, 0, 0, 0, 0, 0, 1, 2, *ALL_NEEDED)],
             **self.overrides,
             **self.per_rank(rank),
         }  # fmt: skip
@@ -203,7 +203,7 @@ def by_commands(ctx, a, out):
     """The communication role moves the row."""
     _, other = _row_of_peer(ctx, a)
     offsets = tl.arange(0, 256)
-    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False, False)
+    copy.run_commands_ldst(ctx, ctx, LDST_COLOCATED, 16, 32, 32, None, False, False, False)
     signals.wait_signals(ctx, 0, 1, TILE, False)
     if tl.program_id(0) == 0:
         tl.store(out + offsets, tl.load(other + offsets))
@@ -240,10 +240,12 @@ def by_tma_store(ctx, a_desc, out):
 
 
 def _getting(rank):
-    row = 4 * SIZE
+    row, how = 4 * SIZE, (LDST, 0, 0, *ALL_ROWS)
     return {
-        "commands": [(0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, LDST, 0, 0, 1, 0, 0)]
-    }  # fmt: skip
+        "commands": [
+            (0, 1 - rank, 0, (1 - rank) * row, rank, 0, 0, 1, row, row, row, 0, 0, 0, 0, *how)
+        ]
+    }
 
 
 def test_tma_stores_are_complete_before_a_release():
@@ -280,7 +282,7 @@ def open_and_close(ctx, a, out):
 
 
 def test_calls_open_and_close():
-    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2, 0)])
+    program = build(open_and_close, ctas=2, calls=[(0, 1, 1, 2, 0, 0, 1, 2, *ALL_NEEDED)])
     for seed in range(4):
         result = simulate(program, calls=4, seed=seed)
         assert result.verdict.ok, str(result.verdict)
@@ -291,7 +293,7 @@ def test_calls_open_and_close():
 @triton.jit
 def read_tables(ctx, a, out):
     """What the host has prepared."""
-    m, n, k, begin, end = tile.read_tile(ctx, 0)
+    m, n, k, begin, end = tile.read_tile(ctx, 0, False)
     first, last = tile.input_rows(ctx)
     offsets = tl.arange(0, 256)
     value = m + 10 * n + 100 * k + 1000 * begin + 10000 * end + 100000 * first + last

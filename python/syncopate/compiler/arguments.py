@@ -14,7 +14,7 @@ from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
-from syncopate.plan import Plan
+from syncopate.plan import Chunk, Plan
 from syncopate.runtime.commands import adds_unordered, reduced_type, roles_of
 from syncopate.runtime.interface import BufferSpec, Table, TensorParam
 
@@ -36,7 +36,7 @@ _HOPPER = 90
 
 
 def check_types(
-    kernel: Any, plan: Any, bind: Any, strategy: Any, footprints: Any, options: Any
+    kernel: Any, plan: Any, bind: Any, strategy: Any, footprints: Any, needs: Any, options: Any
 ) -> None:
     """Raises SyncopateError for the first argument of a wrong type."""
     if not isinstance(kernel, JITFunction):
@@ -62,6 +62,10 @@ def check_types(
     ):
         raise SyncopateError(
             f"footprints: expects a sequence of syncopate.Footprint, but got {footprints!r}"
+        )
+    if needs is not None and not (isinstance(needs, Chunk) and needs.buffer.plan is plan):
+        raise SyncopateError(
+            f"needs: expects a part of a buffer of the plan, such as needs[0:16], but got {needs!r:.80}"
         )
 
 

@@ -25,7 +25,7 @@ from syncopate.compiler.program import Program
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
-from syncopate.plan import Plan
+from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import DEFAULT_TIMEOUT_NS, INPUT_DESCRIPTOR, Table
 
 __all__ = ["compile"]
@@ -41,6 +41,7 @@ def compile(
     strategy: Strategy | None = None,
     target: Target | str = "sm_90",
     footprints: Sequence[Footprint] = (),
+    needs: Chunk | None = None,
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
 ) -> Program:
@@ -59,6 +60,10 @@ def compile(
         strategy: The choices that the plan leaves open.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
+        needs: A part of a plan buffer of i32 of one dimension, an input of every rank, with an entry for each first
+            coordinate of the tiles: how many of the transfers that bring what the kernel reads its tiles wait for, the
+            first ones in the order of the plan. Footprints then say what tiles may read at most. The caller answers
+            for it that tiles read nothing that these transfers do not bring. Left out, tiles wait for all.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
 
@@ -73,7 +78,7 @@ def compile(
     target = Target.parse(target)
     strategy = Strategy() if strategy is None else strategy
     options = {} if options is None else options
-    check_types(kernel, plan, bind, strategy, footprints, options)
+    check_types(kernel, plan, bind, strategy, footprints, needs, options)
     if ctas is None:
         ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
         if ctas < 1:
@@ -92,7 +97,7 @@ def compile(
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
     kernel_op = KernelBinding(
-        name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), place
+        name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), needs, place
     )
     fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
     image, texts = compile_image(spec, fusion.stages["fused"])

@@ -24,6 +24,7 @@ from syncopate.plan import Schedule, read_schedule
 from syncopate.runtime.commands import (
     adds_unordered,
     copy_unit,
+    is_counted,
     loads_remotely,
     reduced_type,
     roles_of,
@@ -120,6 +121,7 @@ def fuse(
         reduced=reduced_type(tables, schedule.buffers),
         ring=common_ring(tables),
         unordered=adds_unordered(tables),
+        counted=is_counted(tables),
     )
     module = assemble(plan, ttir=captured.ttir, ttgir=captured.ttgir, device=library)
     stages = {"ttir": captured.ttir, "input": to_text(module)}

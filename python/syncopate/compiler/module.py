@@ -12,7 +12,7 @@ from syncopate.errors import InternalError, SyncopateError
 from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
-from syncopate.plan import Buffer, Plan
+from syncopate.plan import Buffer, Chunk, Plan
 
 __all__ = [
     "KernelBinding",
@@ -37,6 +37,7 @@ class KernelBinding:
         buffers: Plan buffers by the parameter that they are bound to.
         integers: Values of the integer parameters.
         footprints: Footprints that are not to be inferred.
+        needs: The part of a buffer that says how many transfers tiles wait for; None if they wait for all.
         place: File and line where the kernel was bound.
     """
 
@@ -46,6 +47,7 @@ class KernelBinding:
     buffers: Mapping[str, Buffer]
     integers: Mapping[str, int]
     footprints: tuple[Footprint, ...]
+    needs: Chunk | None
     place: tuple[str, int]
 
 
@@ -117,6 +119,8 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
             [values[buffer.name] for buffer in kernel.buffers.values()],
             list(kernel.buffers),
             tokens,
+            needs=None if kernel.needs is None else values[kernel.needs.buffer.name],
+            needs_at=None if kernel.needs is None else kernel.needs.offsets[0],
             integers=ir.DictAttr.get(
                 {
                     name: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

@@ -44,6 +44,7 @@ def library(
     reduced: str | None = None,
     ring: Realization | None = None,
     unordered: bool = False,
+    counted: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
@@ -62,6 +63,7 @@ def library(
         reduced: Element type, as MLIR spells it, of what commands reduce, if any does.
         ring: Of the co-located roles the one that tiles hand commands over to, if they do.
         unordered: Whether some of them add to what others may be adding to at the same time.
+        counted: Whether rows of commands, or what tiles need, are read at run time.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
@@ -69,7 +71,17 @@ def library(
     if unit not in UNITS:
         raise ValueError(f"unit must be one of {UNITS} bytes, but got {unit}")
     return _library(
-        _Key(target, num_warps, unit, frozenset(roles), remote_loads, reduced, ring, unordered)
+        _Key(
+            target,
+            num_warps,
+            unit,
+            frozenset(roles),
+            remote_loads,
+            reduced,
+            ring,
+            unordered,
+            counted,
+        )
     )
 
 
@@ -85,6 +97,7 @@ class _Key:
     reduced: str | None
     ring: Realization | None = None
     unordered: bool = False
+    counted: bool = False
 
 
 @functools.cache
@@ -101,7 +114,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{key.ring}-{key.unordered}-{_source_hash()}"
+        f"{key.ring}-{key.unordered}-{key.counted}-{_source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
@@ -118,7 +131,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
     ring = key.ring is not None
     specs = {
-        "read_tile": _spec(key, entry.read_tile_entry, "t"),
+        "read_tile": _spec(key, entry.read_tile_entry, "t", COUNTED=key.counted),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
@@ -169,6 +182,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
         RING=role is key.ring,
         UNORDERED=key.unordered,
+        COUNTED=key.counted,
         PAIRS=not role.is_dedicated,
     )
 
@@ -193,6 +207,7 @@ def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
         LAG=slots // 4 if key.remote_loads else slots // 2,
         REDUCED=tl.dtype(DTYPES[key.reduced].triton) if key.reduced in TMA_ADDED else None,
         RING=role is key.ring,
+        COUNTED=key.counted,
     )
 
 

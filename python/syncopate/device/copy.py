@@ -32,7 +32,6 @@ from syncopate.device.abi import (
     COMMAND_PAUSE,
     COMMAND_REDUCTION,
     COMMAND_ROW_BYTES,
-    COMMAND_ROWS,
     COMMAND_SIGNAL_BEGIN,
     COMMAND_SIGNAL_END,
     COMMAND_SRC,
@@ -50,7 +49,14 @@ from syncopate.device.abi import (
 )
 from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
-from syncopate.device.words import epoch_of, role_part, sleep, state_of, words64
+from syncopate.device.words import (
+    command_rows,
+    epoch_of,
+    role_part,
+    sleep,
+    state_of,
+    words64,
+)
 
 __all__ = ["COPY_WARPS", "copy_region", "run_commands_ldst"]
 
@@ -58,7 +64,15 @@ COPY_WARPS = tl.constexpr(4)
 
 
 @triton.jit
-def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK: tl.constexpr):
+def copy_region(
+    command,
+    input,
+    part,
+    parts,
+    UNIT: tl.constexpr,
+    UNITS_PER_BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr,
+):
     """Copies blocks ``part``, ``part + parts``, … of the region of a command.
 
     The region is walked as one row of units, whatever its shape, so short rows cost no idle threads. All loads of a
@@ -71,6 +85,7 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
         parts: Blocks from one to the next, i32.
         UNIT: Bytes per load and store; divides addresses, strides and row size. The region has fewer than 2³¹ units.
         UNITS_PER_BLOCK: Units that the role has in flight at once.
+        COUNTED: Whether rows may be counted at run time.
     """
     # Elements of at most 4 bytes: an unit of 8 or 16 bytes is a vector of them.
     BYTES: tl.constexpr = min(UNIT, 4)
@@ -83,7 +98,7 @@ def copy_region(command, input, part, parts, UNIT: tl.constexpr, UNITS_PER_BLOCK
     src_stride = tl.load(command + COMMAND_SRC_STRIDE) // UNIT
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // UNIT
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // UNIT).to(tl.int32)
-    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    units = command_rows(command, COUNTED).to(tl.int32) * row_units
     # What is where it should be already: input that the caller wrote in place.
     units = tl.where(src.to(tl.int64, bitcast=True) == dst.to(tl.int64, bitcast=True), 0, units)
     pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
@@ -148,6 +163,7 @@ def reduce_region(
     UNIT: tl.constexpr,
     UNITS_PER_BLOCK: tl.constexpr,
     PAIRS: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Combines blocks ``part``, ``part + parts``, … of the regions of a command with what is at the destination.
 
@@ -163,6 +179,7 @@ def reduce_region(
         UNIT: Bytes per load and store, as for `copy_region`.
         UNITS_PER_BLOCK: Units of a summand that the role has in flight at once.
         PAIRS: Whether the summands behind the first two are loaded two at a time as well, where registers are left.
+        COUNTED: Whether rows may be counted at run time.
     """
     BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
     # Of bytes only eight at a time: as float32 they take four times the registers.
@@ -173,7 +190,7 @@ def reduce_region(
     there = tl.multiple_of(dst.to(tl.pointer_type(ELEMENT)), LANES * BYTES)
     stride = tl.load(command + COMMAND_DST_STRIDE) // (LANES * BYTES)
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // (LANES * BYTES)).to(tl.int32)
-    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    units = command_rows(command, COUNTED).to(tl.int32) * row_units
     reduction = tl.load(command + COMMAND_REDUCTION)
     summands = tl.load(command + COMMAND_PARTS).to(tl.int32) + 1
     pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
@@ -212,6 +229,7 @@ def add_region(
     ELEMENT: tl.constexpr,
     UNIT: tl.constexpr,
     UNITS_PER_BLOCK: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Adds blocks ``part``, ``part + parts``, … of a region to what is there, by atomic operations.
 
@@ -223,6 +241,7 @@ def add_region(
         ELEMENT: Type of the elements.
         UNIT: Bytes per load, as for `copy_region`.
         UNITS_PER_BLOCK: Units that the role has in flight at once.
+        COUNTED: Whether rows may be counted at run time.
     """
     BYTES: tl.constexpr = ELEMENT.primitive_bitwidth // 8
     LANES: tl.constexpr = max(UNIT // BYTES, 1)
@@ -233,7 +252,7 @@ def add_region(
     src_stride = tl.load(command + COMMAND_SRC_STRIDE) // (LANES * BYTES)
     dst_stride = tl.load(command + COMMAND_DST_STRIDE) // (LANES * BYTES)
     row_units = (tl.load(command + COMMAND_ROW_BYTES) // (LANES * BYTES)).to(tl.int32)
-    units = tl.load(command + COMMAND_ROWS).to(tl.int32) * row_units
+    units = command_rows(command, COUNTED).to(tl.int32) * row_units
     pause = tl.load(command + COMMAND_PAUSE).to(tl.int32)
     for block in range(part, tl.cdiv(units, UNITS_PER_BLOCK), parts):
         unit = block * UNITS_PER_BLOCK + tl.arange(0, UNITS_PER_BLOCK)
@@ -260,14 +279,17 @@ def _combine_region(
     UNITS_PER_BLOCK: tl.constexpr,
     UNORDERED: tl.constexpr,
     PAIRS: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     if UNORDERED:
         if tl.load(command + COMMAND_REDUCTION) == REDUCTION_UNORDERED_SUM:
-            add_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK)
+            add_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, COUNTED)
         else:
-            reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, PAIRS)
+            reduce_region(
+                command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, PAIRS, COUNTED
+            )
     else:
-        reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, PAIRS)
+        reduce_region(command, input, part, parts, ELEMENT, UNIT, UNITS_PER_BLOCK, PAIRS, COUNTED)
 
 
 @triton.jit
@@ -281,6 +303,7 @@ def run_commands_ldst(
     REDUCED: tl.constexpr,
     RING: tl.constexpr,
     UNORDERED: tl.constexpr,
+    COUNTED: tl.constexpr,
     PAIRS: tl.constexpr = True,
 ):
     """Carries out a role's commands of this rank: wait, copy, count, and raise signals when the last CTA is through.
@@ -295,6 +318,7 @@ def run_commands_ldst(
         REDUCED: Element type of the commands that reduce; None if there are none.
         RING: Whether tiles hand commands over to the role.
         UNORDERED: Whether some of them add by atomic operations.
+        COUNTED: Whether there are commands whose rows are counted at run time.
         PAIRS: As for `reduce_region`.
     """
     commands = words64(tl.load(ctx + COMMANDS))
@@ -321,9 +345,9 @@ def run_commands_ldst(
             wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
             if aborted(ctx) == 0:
                 if REDUCED is None:  # noqa: SIM114
-                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK)
+                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK, COUNTED)
                 elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
-                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK)
+                    copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK, COUNTED)
                 else:
                     _combine_region(
                         command,
@@ -335,6 +359,7 @@ def run_commands_ldst(
                         UNITS_PER_REDUCED_BLOCK,
                         UNORDERED,
                         PAIRS,
+                        COUNTED,
                     )
                 tl.debug_barrier()
                 finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")

@@ -33,7 +33,6 @@ from syncopate.device.abi import (
     COMMAND_PAUSE,
     COMMAND_REDUCTION,
     COMMAND_ROW_BYTES,
-    COMMAND_ROWS,
     COMMAND_SIGNAL_BEGIN,
     COMMAND_SIGNAL_END,
     COMMAND_SRC,
@@ -49,6 +48,7 @@ from syncopate.device.abi import (
 from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import (
+    command_rows,
     epoch_of,
     role_part,
     sleep,
@@ -176,6 +176,7 @@ def _move_command(
     LAG: tl.constexpr,
     ELEMENT: tl.constexpr,
     ADDS: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Moves this CTA's blocks of a command as elements of a type; returns how many blocks it has moved now."""
     BYTES: gl.constexpr = ELEMENT.primitive_bitwidth // 8
@@ -193,7 +194,7 @@ def _move_command(
         src_stride = tl.load(command + COMMAND_SRC_STRIDE)
         dst_stride = tl.load(command + COMMAND_DST_STRIDE)
         row_bytes = tl.load(command + COMMAND_ROW_BYTES)
-        rows = tl.load(command + COMMAND_ROWS)
+        rows = command_rows(command, COUNTED)
         dense = (rows == 1) | ((src_stride == row_bytes) & (dst_stride == row_bytes))
         whole = rows * row_bytes // WIDE
         rest = rows * row_bytes - whole * WIDE
@@ -232,6 +233,7 @@ def run_commands_tma(
     LAG: tl.constexpr,
     REDUCED: tl.constexpr,
     RING: tl.constexpr,
+    COUNTED: tl.constexpr,
 ):
     """Carries out a role's commands of this rank: wait, move, count, and raise signals when the last CTA is through.
 
@@ -244,6 +246,7 @@ def run_commands_tma(
         LAG: Stores that may still have to be read from shared memory when the next load is issued; less than SLOTS.
         REDUCED: Element type of the commands that reduce, by addition; None if there are none.
         RING: Whether tiles hand commands over to the role.
+        COUNTED: Whether there are commands whose rows are counted at run time.
     """
     layout: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=2)
     ring = gl.allocate_shared_memory(gl.int32, [SLOTS, ROWS, ROW], layout)
@@ -277,15 +280,45 @@ def run_commands_tma(
                 # Two branches, since what comes first decides what is compiled.
                 if REDUCED is None:  # noqa: SIM114
                     moved = _move_command(
-                        command, input, share, shares, ring, full, moved, LAG, gl.int32, False
+                        command,
+                        input,
+                        share,
+                        shares,
+                        ring,
+                        full,
+                        moved,
+                        LAG,
+                        gl.int32,
+                        False,
+                        COUNTED,
                     )
                 elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
                     moved = _move_command(
-                        command, input, share, shares, ring, full, moved, LAG, gl.int32, False
+                        command,
+                        input,
+                        share,
+                        shares,
+                        ring,
+                        full,
+                        moved,
+                        LAG,
+                        gl.int32,
+                        False,
+                        COUNTED,
                     )
                 else:
                     moved = _move_command(
-                        command, input, share, shares, ring, full, moved, LAG, REDUCED, True
+                        command,
+                        input,
+                        share,
+                        shares,
+                        ring,
+                        full,
+                        moved,
+                        LAG,
+                        REDUCED,
+                        True,
+                        COUNTED,
                     )
                 tl.debug_barrier()
                 finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")

@@ -37,9 +37,9 @@ YIELD_MARKER: Final = "// syncopate.yield"
 
 
 @triton.jit
-def read_tile_entry(ctx, t):
+def read_tile_entry(ctx, t, COUNTED: tl.constexpr):
     """Yields row ``t`` of the tile table."""
-    m, n, k, wait_begin, wait_end = read_tile(ctx, t)
+    m, n, k, wait_begin, wait_end = read_tile(ctx, t, COUNTED)
     tl.inline_asm_elementwise(
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3 $4 $5",
         "=r,r,r,r,r,r",

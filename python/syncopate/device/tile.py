@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from syncopate.device.abi import (
+    COMM_CTAS,
     GROUP_COUNT,
     GROUP_COUNTERS,
     GROUP_SIGNAL_BEGIN,
@@ -14,6 +15,8 @@ from syncopate.device.abi import (
     GROUPS,
     INPUT_BEGIN,
     INPUT_END,
+    NEEDS,
+    NUM_CTAS,
     TILE_C0,
     TILE_C1,
     TILE_C2,
@@ -37,11 +40,32 @@ __all__ = ["finish_tile", "input_rows", "read_tile", "tile_sum"]
 
 
 @triton.jit
-def read_tile(ctx, t):
-    """Returns row ``t`` of the tile table: three coordinates, first wait, end of waits, all i32."""
+def read_tile(ctx, t, COUNTED: tl.constexpr):
+    """Returns row ``t`` of the tile table: three coordinates, first wait, end of waits, all i32.
+
+    Args:
+        ctx: The context.
+        t: Position in the order, i32.
+        COUNTED: Whether there may be kernels that find out at run time how many of its waits a tile needs. All tiles
+            then name the same ones, and those that the tile before it on its CTA needed are left out.
+    """
     row = words32(tl.load(ctx + TILES)) + t * TILE_STRIDE
     m, n, k = tl.load(row + TILE_C0), tl.load(row + TILE_C1), tl.load(row + TILE_C2)
-    return m, n, k, tl.load(row + TILE_WAIT_BEGIN), tl.load(row + TILE_WAIT_END)
+    begin, end = tl.load(row + TILE_WAIT_BEGIN), tl.load(row + TILE_WAIT_END)
+    if COUNTED:
+        needs = tl.load(ctx + NEEDS)
+        step = (tl.load(ctx + NUM_CTAS) - tl.load(ctx + COMM_CTAS)).to(tl.int32)
+        is_counted = needs != 0
+        is_later = is_counted & (t >= step)
+        needed = tl.load(words32(needs) + m, mask=is_counted, other=0)
+        before = tl.load(row - step * TILE_STRIDE + TILE_C0, mask=is_later, other=0)
+        seen = tl.load(words32(needs) + before, mask=is_later, other=0)
+        # Neither leaves the tile's own range, whatever the buffer holds.
+        last = begin + tl.minimum(tl.maximum(needed, 0), end - begin)
+        first = begin + tl.minimum(tl.maximum(seen, 0), end - begin)
+        begin = tl.where(is_counted, tl.minimum(first, last), begin)
+        end = tl.where(is_counted, last, end)
+    return m, n, k, begin, end
 
 
 @triton.jit

@@ -5,9 +5,18 @@
 import triton
 import triton.language as tl
 
-from syncopate.device.abi import FIRST_ROLE, FIRST_ROLE_WORD, STATE, STATE_EPOCH
+from syncopate.device.abi import (
+    COMMAND_COUNT,
+    COMMAND_COUNT_PAST,
+    COMMAND_ROWS,
+    FIRST_ROLE,
+    FIRST_ROLE_WORD,
+    STATE,
+    STATE_EPOCH,
+)
 
 __all__ = [
+    "command_rows",
     "epoch_of",
     "fence_system",
     "fence_tma",
@@ -63,6 +72,23 @@ def role_part(ctx, ROLE: tl.constexpr):
     first, last = unpack_range(tl.load(word + 1))
     part = tl.program_id(0) - first
     return begin, tl.where((part >= 0) & (part < last - first), end, begin), part, last - first
+
+
+@triton.jit
+def command_rows(command, COUNTED: tl.constexpr):
+    """Returns how many rows a command moves, i64.
+
+    Args:
+        command: Pointer to the fields of the command.
+        COUNTED: Whether there are commands whose rows are counted at run time.
+    """
+    rows = tl.load(command + COMMAND_ROWS)
+    if COUNTED:
+        address = tl.load(command + COMMAND_COUNT)
+        count = tl.load(words32(address), mask=address != 0, other=0)
+        left = count - tl.load(command + COMMAND_COUNT_PAST)
+        rows = tl.where(address != 0, tl.minimum(tl.maximum(left, 0), rows), rows)
+    return rows
 
 
 @triton.jit

@@ -3,12 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 from syncopate.kernels.add_rms_norm import add_rms_norm
+from syncopate.kernels.combine_rows import combine_rows
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
+from syncopate.kernels.grouped_gemm import grouped_gemm
 
 if TYPE_CHECKING:
-    from syncopate.kernels.bind import bind_add_rms_norm, bind_gemm, bind_gemm_pointers
+    from syncopate.kernels.bind import (
+        bind_add_rms_norm,
+        bind_combine_rows,
+        bind_gemm,
+        bind_gemm_pointers,
+        bind_grouped_gemm,
+    )
 
 __all__ = [
     "Activation",
@@ -16,16 +24,20 @@ __all__ = [
     "Precision",
     "add_rms_norm",
     "bind_add_rms_norm",
+    "bind_combine_rows",
     "bind_gemm",
     "bind_gemm_pointers",
+    "bind_grouped_gemm",
+    "combine_rows",
     "gemm",
     "gemm_pointers",
+    "grouped_gemm",
 ]
 
 
 def __getattr__(name: str) -> Any:
     # Binding a kernel needs the compiler; running one under plain Triton does not.
-    if name in ("bind_add_rms_norm", "bind_gemm", "bind_gemm_pointers"):
+    if name.startswith("bind_") and name in __all__:
         from syncopate.kernels import bind
 
         return getattr(bind, name)

@@ -138,6 +138,8 @@ class Plan(Collectives, SpmdPlan):
         reduction: str | None = None,
         unordered: bool = False,
         behind: int = 0,
+        rows: Chunk | None = None,
+        past: int = 0,
         after: Iterable[Token] = (),
         realization: str | None = None,
     ) -> Token:
@@ -154,6 +156,9 @@ class Plan(Collectives, SpmdPlan):
             unordered: Whether a sum is made by atomic additions, so that others may add to the same elements without
                 coming before or after it. Results may then differ from call to call.
             behind: How many parts are combined before what is there: the order says how a sum is rounded.
+            rows: Element of a buffer of i32, an input of the rank that carries the transfer out, from which it reads at
+                every call how many rows to move; `src` and `dst` are then the most that it can move.
+            past: How many of those rows come before the chunk's first one: others move them.
             after: Transfers that have to be complete before.
             realization: How it is carried out, if the strategy is not to choose.
 
@@ -161,7 +166,7 @@ class Plan(Collectives, SpmdPlan):
             PlanError: A rule of `chunk.put` is broken; the message names it.
         """
         ranks = src_rank, dst_rank
-        how = _Combination(reduction, unordered, behind)
+        how = _Combination(reduction, unordered, behind, self._count(rows, past))
         return self._transfer(ops.PutOp, src, dst, ranks, how, after, realization)
 
     def get(
@@ -174,12 +179,14 @@ class Plan(Collectives, SpmdPlan):
         reduction: str | None = None,
         unordered: bool = False,
         behind: int = 0,
+        rows: Chunk | None = None,
+        past: int = 0,
         after: Iterable[Token] = (),
         realization: str | None = None,
     ) -> Token:
         """Adds a transfer that the destination's rank carries out; otherwise like `put`."""
         ranks = src_rank, dst_rank
-        how = _Combination(reduction, unordered, behind)
+        how = _Combination(reduction, unordered, behind, self._count(rows, past))
         return self._transfer(ops.GetOp, src, dst, ranks, how, after, realization)
 
     @contextmanager
@@ -245,9 +252,25 @@ class Plan(Collectives, SpmdPlan):
                 parts=len(parts) if step else None,
                 step=step,
                 behind=to_integer("behind", how.behind) or None,
+                counts=None if how.count is None else how.count[0],
+                count_at=None if how.count is None else how.count[1],
                 realization=to_enum("realization", realization, ops.Realization),
             )
             return self._checked_token(op)
+
+    def _count(self, rows: Chunk | None, past: int) -> tuple[ir.Value, list[int]] | None:
+        before = to_integer("past", past)
+        if rows is None:
+            if before:
+                raise PlanError(f"past: expects rows to be given too, but got {before} alone")
+            return None
+        self._own_chunk("rows", rows)
+        if rows.sizes != (1,):
+            raise PlanError(
+                f"rows: expects an element of a buffer of one dimension, such as counts[3], but got sizes "
+                f"{list(rows.sizes)}"
+            )
+        return rows.buffer.value, [rows.offsets[0], before]
 
 
 @dataclass(frozen=True)
@@ -257,6 +280,8 @@ class _Combination:
     reduction: str | None
     unordered: bool
     behind: int
+    # Where the number of rows is read, and how many come before.
+    count: tuple[ir.Value, list[int]] | None = None
 
 
 def _find_step(parts: Sequence[Chunk]) -> list[int] | None:

@@ -233,7 +233,12 @@ def _reduction(op: Any) -> Callable[[Array, Array], Array] | None:
 @_means(ops.PutOp, ops.GetOp)
 def _transfer(run: _Run, op: Any) -> None:
     attributes, (src, dst, *_) = op.attributes, op.operands
-    sizes = attributes["sizes"]
+    sizes = list(attributes["sizes"])
+    if "count_at" in attributes:
+        index, past = attributes["count_at"]
+        executor = "src_rank" if isinstance(op, ops.PutOp) else "dst_rank"
+        count = int(run.contents(op.counts, attributes[executor].value).data[index])
+        sizes[0] = min(max(count - past, 0), sizes[0])
     source = run.contents(src, attributes["src_rank"].value)
     target = run.contents(dst, attributes["dst_rank"].value)
     offsets = list(attributes["src_offsets"])

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from syncopate.abi import CommandReduction, Realization
+from syncopate.abi import NO_BUFFER, CommandReduction, Realization
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.interface import BufferSpec, Int64Array, Table
 
@@ -18,6 +18,7 @@ __all__ = [
     "Part",
     "adds_unordered",
     "copy_unit",
+    "is_counted",
     "loads_remotely",
     "reduced_type",
     "role_parts",
@@ -119,6 +120,19 @@ def loads_remotely(tables: Iterable[Mapping[str, Table]]) -> bool:
         if bool((commands.column("src_rank")[device] != rank).any()):
             return True
     return False
+
+
+def is_counted(tables: Iterable[Mapping[str, Table]]) -> bool:
+    """Whether rows of commands, or what tiles need, are read at run time.
+
+    Args:
+        tables: The tables of all ranks, which share one kernel.
+    """
+    return any(
+        bool((rank_tables[table].column(column) != NO_BUFFER).any())
+        for rank_tables in tables
+        for table, column in (("commands", "count_buffer"), ("calls", "needs_buffer"))
+    )
 
 
 def adds_unordered(tables: Iterable[Mapping[str, Table]]) -> bool:

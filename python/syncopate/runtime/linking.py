@@ -33,6 +33,7 @@ from syncopate.runtime.handover import find_handover, queued_commands, ring_role
 from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
 
 _SPARE_UNITS = 1 << 16
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,9 @@ def link_rank(
         ContextWord.RECORDS: own.upload + where.records,
         ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
+    if calls["needs_buffer"] != abi.NO_BUFFER:
+        needs = addresses.buffers[rank][calls["needs_buffer"]]
+        words[ContextWord.NEEDS] = needs + _WORD_BYTES * calls["needs_index"]
     parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)
     ringed = ring_role(tables)
     if ringed is not None:
@@ -272,7 +276,8 @@ _COLUMNS_OF_TILE_GROUPS = (
 _COPIED_FIELDS = tuple(
     field
     for field in CommandField
-    if field not in (CommandField.SRC, CommandField.DST, CommandField.FROM_INPUT)
+    if field
+    not in (CommandField.SRC, CommandField.DST, CommandField.FROM_INPUT, CommandField.COUNT)
 )
 
 
@@ -290,6 +295,9 @@ def _pack_commands(program: Program, rank: int, addresses: Addresses) -> Int64Ar
         packed[:, field] = start + column(f"{side}_offset")
     for field in _COPIED_FIELDS:
         packed[:, field] = column(field.name.lower())
+    counts, index = column("count_buffer"), column("count_index")
+    address = base[rank, np.maximum(counts, 0)] + _WORD_BYTES * index
+    packed[:, CommandField.COUNT] = np.where(counts == abi.NO_BUFFER, 0, address)
     own, own_input = from_own_input(program, rank, commands)[device], own_input_bytes(program, rank)
     if own_input is not None:
         packed[own, CommandField.SRC] = column("src_offset")[own] - own_input[1]
@@ -366,8 +374,25 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     ranges("calls", "guard_begin", "guard_end", num_waits)
     ranges("calls", "close_wait_begin", "close_wait_end", num_waits)
     ranges("calls", "close_signal_begin", "close_signal_end", num_signals)
+    _check_words(program, rank, "commands", tables["commands"], "count")
+    _check_words(program, rank, "calls", tables["calls"], "needs")
     _check_bounds(program, rank, tables["commands"])
     _check_sizes(program, rank, tables["commands"])
+
+
+def _check_words(program: Program, rank: int, name: str, table: Table, what: str) -> None:
+    """Numbers that are read at run time lie inside their buffers."""
+    buffers, index = table.column(f"{what}_buffer"), table.column(f"{what}_index")
+    sizes = np.asarray([0, *(buffer.nbytes // _WORD_BYTES for buffer in program.buffers)], np.int64)
+    known = (buffers >= abi.NO_BUFFER) & (buffers < len(program.buffers))
+    limit = sizes[np.where(known, buffers, abi.NO_BUFFER) + 1]
+    bad = np.flatnonzero(~known | ((buffers != abi.NO_BUFFER) & ((index < 0) | (index >= limit))))
+    if bad.size:
+        at = bad[0]
+        raise InternalError(
+            f"rank {rank}, table {name}, row {at}: expects {what} to be a word of a buffer, but got word {index[at]} "
+            f"of buffer {buffers[at]}"
+        )
 
 
 def _check_bounds(program: Program, rank: int, commands: Table) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from syncopate.abi import STAGING, CommandReduction, Realization
+from syncopate.abi import NO_BUFFER, STAGING, CommandReduction, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec
@@ -49,6 +49,8 @@ class Transfer:
       tile: the tile of `by` that hands it over to the role beside it, if one does.
       reduction: how it is combined with what is there.
       parts: how many regions of the source are combined; `source` is the first.
+      counted: what says how many rows it moves, as `n[3] - 256`; nothing if it
+        moves all of them.
     """
 
     by: int
@@ -65,6 +67,7 @@ class Transfer:
     tile: tuple[int, ...] | None = None
     reduction: CommandReduction = CommandReduction.NONE
     parts: int = 1
+    counted: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,8 @@ class Lane:
       closes_after: flags that it waits for before a call ends.
       closes: flags, as (name, rank), that it raises then.
       adding: how many of its tiles add to what transfers have brought.
+      needs: what says how many of the transfers that they name tiles wait for,
+        as `n[7 + c0]`; nothing if they wait for all.
     """
 
     rank: int
@@ -105,6 +110,7 @@ class Lane:
     closes_after: tuple[str, ...]
     closes: tuple[tuple[str, int], ...]
     adding: int
+    needs: str = ""
 
 
 @dataclass
@@ -304,9 +310,16 @@ def read_lanes(program: Any) -> list[Lane]:
                 _waited(program, rows["close_wait"]),
                 _raised(program, rows["close_signal"]),
                 sum(row["accumulates"] for row in table["tile_groups"]),
+                _needs(program.buffers, call),
             )
         )
     return lanes
+
+
+def _needs(buffers: Sequence[BufferSpec], call: Row) -> str:
+    if call["needs_buffer"] == NO_BUFFER:
+        return ""
+    return f"{buffers[call['needs_buffer']].name}[{call['needs_index']} + c0]"
 
 
 def _read_tiles(
@@ -353,7 +366,15 @@ def _transfer(program: Any, move: _Move, origins: _Origins) -> Transfer:
         tile=move.tile,
         reduction=CommandReduction(row["reduction"]),
         parts=row["parts"],
+        counted=_counted(program.buffers, row),
     )
+
+
+def _counted(buffers: Sequence[BufferSpec], row: Row) -> str:
+    if row["count_buffer"] == NO_BUFFER:
+        return ""
+    past = f" - {row['count_past']}" if row["count_past"] else ""
+    return f"{buffers[row['count_buffer']].name}[{row['count_index']}]{past}"
 
 
 def _waited(program: Any, rows: Iterable[Row]) -> tuple[str, ...]:

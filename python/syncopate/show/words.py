@@ -53,7 +53,12 @@ def describe_schedule(program: Any) -> str:
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
-    if strategy is not None and _value(strategy.order) == "arrival":
+    if lanes[0].needs:
+        lines.append(
+            f"order: tiles come by their first coordinate, c0, and wait for the first {lanes[0].needs} of the "
+            "transfers that bring what they may read"
+        )
+    elif strategy is not None and _value(strategy.order) == "arrival":
         lines.append(
             "order: a CTA computes first what reads only its rank's own data, then what reads "
             "others' in the order in which they should arrive; so transfers run beside tiles that "
@@ -149,6 +154,9 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
     ahead = min(first.values(), default=total)
     share = 100 * ahead // max(total, 1)
     lines = [f"rank {lane.rank}: {total} tiles, {ahead} of them ({share} %) before the first wait"]
+    if lane.needs:
+        lines = [f"rank {lane.rank}: at most {total} tiles"]
+        first = {}
     if lane.adding:
         lines.append(
             f"  {lane.adding} of its tiles add to what has arrived, and wait for that only before they store"
@@ -182,6 +190,9 @@ def _what(t: Transfer) -> str:
     if t.staging:
         readers = " and ".join(f"rank {rank}" for _, rank in t.raises) or "other ranks"
         return f"stages its input {t.region} for {readers}"
+    if t.counted:
+        what = f"{t.source} into {t.region}, the first {t.counted} rows,"
+        return f"puts {what} to rank {t.dst}" if t.by == t.src else f"gets {what} from rank {t.src}"
     source = t.source if t.parts == 1 else f"{t.parts} parts from {t.source} on"
     into = "" if t.source == t.region else f" into {t.region}"
     if t.by == t.src:

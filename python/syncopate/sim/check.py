@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
+from syncopate.runtime.commands import is_counted
 from syncopate.show.plan_file import schedule_plan
 from syncopate.sim.findings import Finding
 from syncopate.sim.probe import Probe, compare, make_probe
@@ -95,6 +96,11 @@ def check_plan(
         if number < 1:
             raise SyncopateError(f"{name}: expects a positive number, but got {number}")
     schedule = schedule_plan(text, options, file=file)
+    if is_counted(schedule.tables):
+        raise SyncopateError(
+            f"plan {schedule.name}: passes all static checks, but how much it moves, or what its tiles need, is read "
+            "at run time, and only the plan's own kernel goes with that; compile it, and call `simulate` with inputs"
+        )
     elements = schedule.world_size * sum(math.prod(spec.shape) for spec in schedule.buffers)
     if elements > MOST_BUFFER_ELEMENTS:
         raise SyncopateError(

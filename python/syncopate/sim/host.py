@@ -7,12 +7,12 @@ when the call was enqueued.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from syncopate.abi import StateWord
+from syncopate.abi import NO_BUFFER, StateWord
 from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.interface import BufferSpec, TensorParam
@@ -37,8 +37,25 @@ _EVERYTHING = Footprint(slice(None))
 class Host:
     """One rank's host program."""
 
-    def __init__(self, machine: Machine, rank: int, symmetric: Symmetric) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        rank: int,
+        symmetric: Symmetric,
+        inputs: Sequence[Mapping[str, Sequence[Array]]],
+        partial: Collection[str] = (),
+    ) -> None:
+        """Links the rank's program.
+
+        Args:
+            machine: The machine.
+            rank: The rank.
+            symmetric: Memory of all ranks.
+            inputs: Of each call, what all ranks provide.
+            partial: Outputs of which a call may leave parts as they were.
+        """
         program = machine.program
+        self._inputs, self._partial = inputs, partial
         self.machine, self.program, self.rank = machine, program, rank
         self.memory = RankMemory(machine, rank, symmetric)
         self._main = Stream(machine, self.memory, f"the stream of rank {rank}")
@@ -52,17 +69,15 @@ class Host:
         self._arrivals = tuple(self._find_arrivals()) if "lowered" in program.ir else ()
         self._opens = self._call["open_begin"] < self._call["open_end"]
 
-    def run(
-        self, calls: Sequence[Mapping[str, Array]], outputs: list[dict[str, Array]], *, staged: bool
-    ) -> Agent:
+    def run(self, outputs: list[dict[str, Array]], *, staged: bool) -> Agent:
         """All calls; fills `outputs`.
 
         Args:
-            calls: The rank's tensors of each call.
             outputs: Gets the outputs of each call.
             staged: Whether inputs are copied into the buffers even if they could stay where they are.
         """
-        for call, tensors in enumerate(calls, start=1):
+        for call, inputs in enumerate(self._inputs, start=1):
+            tensors = {name: arrays[self.rank] for name, arrays in inputs.items()}
             yield from self._run_call(call, tensors, staged)
             outputs.append(self._collect(call))
 
@@ -105,28 +120,41 @@ class Host:
         """What a call brings to a rank is there when it ends, whether a tile has waited for it or not."""
         if self.memory.state.view(I32)[StateWord.ABORTED]:
             return
-        for name, region, place in self._arrivals:
+        for executor, row in self._arrivals:
+            region = self.memory.buffers[self.program.buffers[row["dst_buffer"]].name]
+            granule = region.granule
+            shape = (self._count_rows(call, executor, row), -(-row["row_bytes"] // granule))
+            strides = (row["dst_stride"] // granule, 1)
+            place = Footprint(slice(None), shape, strides, row["dst_offset"] // granule)
             missing = region.missing(place, self._main.vector, call)
             if missing:
                 self.machine.report(
                     Kind.ARRIVAL,
-                    f"call {call} of rank {self.rank} ends before {name} has brought "
-                    f"{missing * region.granule} bytes to {region.name}",
+                    f"call {call} of rank {self.rank} ends before transfer {row['transfer']}, carried out by rank "
+                    f"{executor}, has brought {missing * granule} bytes to {region.name}",
                 )
 
-    def _find_arrivals(self) -> Iterator[tuple[str, Region, Footprint]]:
-        """The transfers into this rank, and where they write."""
-        for source in range(self.program.world_size):
-            for row in self.program.rank_tables(source)["commands"].rows():
+    def _find_arrivals(self) -> Iterator[tuple[int, Mapping[str, int]]]:
+        """The commands that write to this rank, and the ranks that carry them out."""
+        for executor in range(self.program.world_size):
+            for row in self.program.rank_tables(executor)["commands"].rows():
                 if row["dst_rank"] == self.rank and row["transfer"] >= 0:
-                    spec = self.program.buffers[row["dst_buffer"]]
-                    region = self.memory.buffers[spec.name]
-                    granule = region.granule
-                    shape = (row["rows"], -(-row["row_bytes"] // granule))
-                    strides = (row["dst_stride"] // granule, 1)
-                    place = Footprint(slice(None), shape, strides, row["dst_offset"] // granule)
-                    name = f"transfer {row['transfer']}, carried out by rank {source},"
-                    yield name, region, place
+                    yield executor, row
+
+    def _count_rows(self, call: int, executor: int, row: Mapping[str, int]) -> int:
+        """How many rows a command moves in a call, by what its executor was given."""
+        if row["count_buffer"] == NO_BUFFER:
+            return row["rows"]
+        spec = self.program.buffers[row["count_buffer"]]
+        words = np.zeros(spec.shape, np.int64)
+        boxes = [
+            (slice(part.offsets[0], part.offsets[0] + part.sizes[0]),)
+            for part in spec.inputs[executor]
+        ]
+        given = np.asarray(self._inputs[call - 1][spec.name][executor])
+        for box, part in zip(boxes, place_input(given, boxes), strict=True):
+            words[box] = part
+        return int(np.clip(words[row["count_index"]] - row["count_past"], 0, row["rows"]))
 
     def _set_tensor(self, param: TensorParam, call: int, tensors: Mapping[str, Array]) -> None:
         """What the caller passes, put in place before the call; an output that it does not pass is poisoned."""
@@ -177,7 +205,7 @@ class Host:
                 continue
             region, view, kind = self.memory.view_tensor(param)
             missing = np.flatnonzero(region.call != call)
-            if missing.size:
+            if missing.size and param.tensor not in self._partial:
                 self.machine.report(
                     Kind.OUTPUT,
                     f"call {call} leaves {missing.size * region.granule} bytes of {region.name} unwritten, "

@@ -42,7 +42,7 @@ What is not
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,6 +98,7 @@ def simulate(
     timeouts: bool = False,
     staged: bool = False,
     first_epoch: int = FIRST_EPOCH,
+    partial: Collection[str] = (),
 ) -> Result:
     """Runs calls of a program back to back on simulated ranks, without any barrier between them.
 
@@ -115,6 +116,7 @@ def simulate(
         staged: Whether inputs are copied into the buffers in front of the kernel, as the runtime does with those that
             the kernel cannot read where they are.
         first_epoch: Number of the first call, as if so many had been before; near 2³¹ signals wrap around.
+        partial: Outputs of which a call may leave parts as they were: poisoned.
 
     Returns:
         Outputs, trace and verdict. What is wrong with the program is in the verdict, not raised.
@@ -141,12 +143,13 @@ def simulate(
     if trace:
         machine.trace = []
     symmetric = Symmetric.allocate(machine)
-    hosts = [Host(machine, rank, symmetric) for rank in range(program.world_size)]
+    hosts = [
+        Host(machine, rank, symmetric, prepared, partial) for rank in range(program.world_size)
+    ]
     outputs: list[list[dict[str, Array]]] = [[] for _ in hosts]
     for rank, host in enumerate(hosts):
-        mine = [{name: arrays[rank] for name, arrays in call.items()} for call in prepared]
         machine.scheduler.spawn(
-            f"the stream of rank {rank}", host.run(mine, outputs[rank], staged=staged)
+            f"the stream of rank {rank}", host.run(outputs[rank], staged=staged)
         )
         machine.scheduler.spawn(f"the copy engine of rank {rank}", host.engine.run(len(prepared)))
     try:
@@ -234,7 +237,8 @@ def _one_input(
     result: dict[str, list[Array]] = {}
     for name, (shapes, dtype) in wanted.items():
         kind = element(dtype)
-        if given is None or (name not in given and not any(shapes)):  # no rank provides any
+        # What no rank provides need not be given.
+        if given is None or (name not in given and not any(shapes)):
             arrays: Any = [_draw(generator, shape or (0,), kind) for shape in shapes]
         elif name not in given:
             raise SyncopateError(f"inputs: {name} is missing; a call takes {', '.join(wanted)}")
