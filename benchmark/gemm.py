@@ -193,6 +193,7 @@ def load_all(
             out: torch.Tensor = program(a=given, b=data.weight)
             return out
 
+        session.say(f"checking {variant.name}")
         error, same = data.check_calls(call, options.calls)
         program.synchronize()
         # A NaN would get lost in a maximum.

@@ -65,12 +65,17 @@ class GemmConfig:
     def choose(cls, m: int, n: int, *, num_sms: int = 132) -> GemmConfig:
         """Returns the large tiles, or the narrow ones where those leave fewer multiprocessors without work.
 
+        Where there would be less than a round of large tiles it is small ones: those that need other ranks' data should
+        still come in a second round.
+
         Args:
             m: Rows of the output.
             n: Its columns.
             num_sms: Multiprocessors that compute.
         """
         large, narrow = cls(), cls(block_n=128, num_warps=4, num_stages=4)
+        if math.prod(large.tiles(m, n)) < num_sms:
+            return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
 
         def rounds(config: GemmConfig) -> int:
             return -(-math.prod(config.tiles(m, n)) // num_sms)
