@@ -121,7 +121,7 @@ def test_kernel_of_the_documentation_is_fused_as_it_says(tmp_path):
     page = (EXAMPLES.parent / "docs" / "kernels.md").read_text()
     kernel, binding = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
     (tmp_path / "page.py").write_text(
-        "import syncopate\nfrom syncopate import Descriptor, Tensor\n"
+        "import syncopate\nfrom syncopate import Ctas, Descriptor, Tensor\n"
         f"{kernel}\nM, N, BM, BN = 512, 256, 64, 64\n"
         'plan = syncopate.Plan("double", mesh=[2])\n'
         'x = plan.buffer("x", (M, N), "bf16", shard_axis=0)\n'
