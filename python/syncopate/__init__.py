@@ -24,6 +24,7 @@ from syncopate.errors import (
 
 if TYPE_CHECKING:
     from syncopate.compiler import (
+        Ctas,
         Descriptor,
         Footprint,
         Pointer,
