@@ -11,6 +11,7 @@ from syncopate import Plan
 from syncopate._tools import find_tool
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.plan.templates import Combine, reduce_scatter_tiles
 from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
 from syncopate.sim.check import check_plan
@@ -173,7 +174,7 @@ def test_plan_of_the_documentation_is_right():
     module = parse(f"!a = !chunk.buffer<6x64xf32>\n{maps}\n{plan}", new_context())
     run_pipeline(module, EXPAND)
     # In Python it is the same.
-    code, produced = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    produced, between, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     built = Plan("p", [3])
     a = built.buffer("a", (6, 64), "f32", shard_axis=0)
     exec(code, {"plan": built, "a": a})
@@ -183,11 +184,17 @@ def test_plan_of_the_documentation_is_right():
     run_pipeline(again, EXPAND)
     assert str(again) == str(module)
     # What tiles compute is sound without a kernel as well.
-    names = {"syncopate": syncopate}
-    exec(produced, names)
-    run_pipeline(parse(names["plan"].text, new_context()), "chunk.plan(chunk-check-plan)")
+    names = {
+        "syncopate": syncopate,
+        "Combine": Combine,
+        "reduce_scatter_tiles": reduce_scatter_tiles,
+    }
+    for block in (produced, between):
+        exec(block, names)
+        run_pipeline(parse(names["plan"].text, new_context()), PROVE)
 
 
+PROVE = "chunk.plan(chunk-decompose-collectives,chunk-check-plan,chunk-check-claims)"
 EXPAND = "chunk.plan(chunk-expand-spmd,chunk-check-plan,chunk-check-claims)"
 
 

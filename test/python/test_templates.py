@@ -97,6 +97,10 @@ def test_place_of_what_is_there_is_checked():
         parts_of(plan, s[0:4], s[4:8], behind=3)
 
 
+ADDITION = r"(?:atom|red)\.global\.sys\.relaxed\.add"
+"""Newer Triton says `red` where nobody asks for what was there before."""
+
+
 def destination(dtype, realization="ldst_colocated"):
     plan = syncopate.Plan("sum", [3])
     c = plan.buffer("c", (384, 256), dtype)
@@ -112,9 +116,9 @@ def destination(dtype, realization="ldst_colocated"):
 )
 def test_additions_at_the_destination_are_wide_and_reach_other_gpus(dtype, atomic):
     ptx = destination(dtype).ir["ptx"]
-    found = re.findall(r"atom\.global\.sys\.relaxed\.add\S*", ptx)
+    found = re.findall(rf"{ADDITION}\S*", ptx)
     assert found
-    assert all(re.fullmatch(rf"atom\.global\.sys\.relaxed\.add\.{atomic}", op) for op in found)
+    assert all(re.fullmatch(rf"{ADDITION}\.{atomic}", op) for op in found)
     # They come before the counter that releases them, behind a barrier.
     last = ptx.rindex(found[-1])
     assert re.search(r"bar\.sync.*?atom\.global\.sys\.acq_rel\.add\.u32", ptx[last:], re.DOTALL)
@@ -123,7 +127,7 @@ def test_additions_at_the_destination_are_wide_and_reach_other_gpus(dtype, atomi
 def test_tma_adds_at_the_destination():
     ptx = destination("bf16", "tma_colocated").ir["ptx"]
     assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add" in ptx
-    assert "atom.global.sys.relaxed.add" not in ptx
+    assert not re.search(ADDITION, ptx)
 
 
 def test_copy_engines_do_not_add_at_the_destination():
@@ -160,7 +164,7 @@ def test_unordered_sums_before_hopper(dtype):
             syncopate.compile(gemm_pointers, plan, **arguments)
         return
     ptx = syncopate.compile(gemm_pointers, plan, **arguments).ir["ptx"]
-    assert "atom.global.sys.relaxed.add" in ptx
+    assert re.search(ADDITION, ptx)
 
 
 def test_explanation_says_who_adds_what():
