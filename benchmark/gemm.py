@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import gc
 import math
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,10 +24,10 @@ import torch
 from benchmark.common import report
 from benchmark.common.baselines import Baselines
 from benchmark.common.data import SETS, GemmData, make_data
-from benchmark.common.link import measure_link
 from benchmark.common.programs import REALIZATIONS, Variant, Workload, build_program, variants
 from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
+from benchmark.common.suite import Shape, run_suite
 
 from syncopate.errors import SyncopateError
 from syncopate.runtime import ProcessGroup, load
@@ -53,35 +51,12 @@ def main() -> int:
     """Measures and writes; returns the exit status."""
     options = parse()
     session = Session()
-    started = time.monotonic()
-    link = measure_link(session)
-    session.say("link " + ", ".join(f"{name} {rate / 1e9:.0f} GB/s" for name, rate in link.items()))
-    meta: dict[str, Any] = {
-        **report.describe_run(session.world_size, options.commit),
-        "link_bytes_per_s": {name: round(rate) for name, rate in link.items()},
-    }
-    rows: list[report.Row] = []
-    good = True
-    for name, shape in find_shapes(options.workload, options.shapes, session.world_size).items():
-        if time.monotonic() - started > options.budget:
-            session.say(f"{name} {shape}: left out, {options.budget} s are over")
-            continue
-        done, right = measure_shape(session, name, shape, options, max(link.values()))
-        rows += done
-        good = good and right
-        if session.rank == 0 and rows:
-            # After every shape, so that a run that is cut short leaves what it has.
-            stem = options.out / report.file_stem(
-                options.workload.value, session.world_size, meta["gpu"]
-            )
-            report.write_json(stem.with_suffix(".json"), meta, rows)
-            report.write_table(stem.with_suffix(".md"), meta, rows)
-            print(report.format_table({}, done), flush=True)
-        gc.collect()
-        torch.cuda.empty_cache()
-    session.say(f"{len(rows)} rows in {time.monotonic() - started:.0f} s")
-    session.close()
-    return 0 if good else 1
+    shapes = find_shapes(options.workload, options.shapes, session.world_size)
+
+    def measure(name: str, shape: Shape, peak: float) -> tuple[list[report.Row], bool]:
+        return measure_shape(session, name, shape, options, peak)
+
+    return run_suite(options.workload.value, session, shapes, options, measure, options.budget)
 
 
 def parse() -> argparse.Namespace:

@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -34,8 +33,8 @@ from benchmark.common.experts import (
     torch_grouped,
     triton_grouped,
 )
-from benchmark.common.link import measure_link
 from benchmark.common.session import Candidate, Session
+from benchmark.common.suite import Shape, run_suite
 
 import syncopate
 from syncopate.kernels import GemmConfig, bind_combine_rows, combine_rows
@@ -106,26 +105,12 @@ def main() -> int:
     """Measures and writes; returns the exit status."""
     options = parse(__doc__.splitlines()[0], "2,8")
     session = Session()
-    link = measure_link(session)
-    meta: dict[str, Any] = {
-        **report.describe_run(session.world_size, options.commit),
-        "link_bytes_per_s": {name: round(rate) for name, rate in link.items()},
-    }
-    rows: list[report.Row] = []
-    good = True
-    for workload, (m, n, k) in options.shapes.items():
-        sizes = Sizes(session.world_size, session.rank, m, n, k, options.top_k, options.experts)
-        done, right = measure_shape(session, workload, sizes, options, max(link.values()))
-        rows += done
-        good = good and right
-        if session.rank == 0 and rows:
-            stem = options.out / report.file_stem(SUITE, session.world_size, meta["gpu"])
-            report.write_json(stem.with_suffix(".json"), meta, rows)
-            report.write_table(stem.with_suffix(".md"), meta, rows)
-            print(report.format_table({}, done), flush=True)
-        torch.cuda.empty_cache()
-    session.close()
-    return 0 if good else 1
+
+    def measure(name: str, shape: Shape, peak: float) -> tuple[list[report.Row], bool]:
+        sizes = Sizes(session.world_size, session.rank, *shape, options.top_k, options.experts)
+        return measure_shape(session, name, sizes, options, peak)
+
+    return run_suite(SUITE, session, options.shapes, options, measure)
 
 
 @dataclass
@@ -185,7 +170,8 @@ def measure_shape(
     rows = [
         report.Row(
             suite=SUITE, workload=workload, world_size=sizes.world, dtype="bf16", M=sizes.m, N=sizes.n, K=sizes.k,
-            realization=way.realization, direction="push", splits=way.splits, pause=500, input="plain",
+            variant=f"{way.realization}/push/{way.splits}", realization=way.realization, direction="push",
+            splits=way.splits, default=False,
             us=way.timed.us, gemm_us=min(kernel.us, gemm.us), local_gemm_us=kernel.us, comm_us=alone.us,
             link_us=received / peak * 1e6, baselines={sequence.name: min(sequence.us, again.us)}, rel_err=way.error,
             calls_checked=2 * SETS, spread=abs(sequence.us / again.us - 1),
