@@ -156,8 +156,7 @@ def build_program(
     if config.num_ctas is not None and variant.dedicated:
         comm_ctas = min(comm_ctas, config.num_ctas // 2)
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
-    plan = syncopate.Plan(workload.value, mesh=[world_size])
-    bound = _ADDITIONS[workload](plan, (m, n, k), dtype, variant)
+    plan, bound = plan_workload((m, n, k), variant, world_size, workload, dtype)
     pointers = not tma_can_address(n, k)
     return syncopate.compile(
         gemm_pointers if pointers else gemm,
@@ -175,6 +174,26 @@ def build_program(
         target="sm_90",
         timeout=timeout,
     )
+
+
+def plan_workload(
+    shape: tuple[int, int, int],
+    variant: Variant,
+    world_size: int,
+    workload: Workload,
+    dtype: str = "bf16",
+) -> tuple[Any, dict[str, Any]]:
+    """The plan of a workload, and what is A, and, where it is the plan's, C.
+
+    Args:
+        shape: M, N and K of one rank's GEMM.
+        variant: How it runs.
+        world_size: Number of ranks.
+        workload: What is moved.
+        dtype: Of A, B and C.
+    """
+    plan = syncopate.Plan(workload.value, mesh=[world_size])
+    return plan, _ADDITIONS[workload](plan, shape, dtype, variant)
 
 
 def _add_all_gather(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
