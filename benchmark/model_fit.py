@@ -2,8 +2,8 @@
 
     python benchmark/model_fit.py [--out python/syncopate/model/presets/h200-w2.json]
 
-Uses the rows of `FIT_SHAPES` only; `model_error.py` says how far the others are off. Every number is changed in turn, by
-less and less, as long as the mean absolute error gets smaller.
+Uses the rows of `FIT_SHAPES` only; `model_error.py` says how far the others are off. Every number is changed in turn,
+by less and less, as long as the mean absolute error gets smaller.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ COMMON: Values = {
     "ldst_colocated.latency": 3.0, "ldst_colocated.push": 6.0, "ldst_colocated.slow": 0.05,
     "ldst_colocated.local": 8.0,
 }  # fmt: skip
-"""What the rows of the default realization and of the engine, pushing, say. Rates are GB/s of one CTA, or the engine."""
+"""What rows of the default realization and of the engine, pushing, say. Rates are GB/s of one CTA, or of the engine."""
 
 OTHERS: Values = {
     "copy_engine.pull": 380.0, "ldst_colocated.pull": 5.0, "ldst_colocated.reduce": 4.0, "ldst_colocated.atomic": 2.0,
@@ -188,7 +188,9 @@ def fit_collectives(rows: Sequence[Measured]) -> tuple[CollectiveCurve, ...]:
         if len(points) == 1:
             # One point says nothing of the latency; that of the other collectives is at most this.
             points.insert(0, (0, 15.0))
-        curves.append(CollectiveCurve(name, 2, Curve(*map(tuple, zip(*points, strict=True)))))
+        sizes, medians = zip(*points, strict=True)
+        curve = Curve(tuple(sizes), tuple(np.maximum.accumulate(medians).tolist()))
+        curves.append(CollectiveCurve(name, 2, curve))
     return tuple(curves)
 
 
@@ -240,9 +242,7 @@ def build(values: Values, collectives: Sequence[CollectiveCurve]) -> Machine:
         row_slowdowns=((128, round(v["row_128"], 4)), (32, round(v["row_32"], 4))),
         burst_us=round(v["burst"], 1),
         sustained_slowdown=round(v["sustained"], 4),
-        interference={
-            role: round(v[f"{role.spelling}.slow"], 4) for role in (engine, *ROLES)
-        },
+        interference={role: round(v[f"{role.spelling}.slow"], 4) for role in (engine, *ROLES)},
     )
 
 

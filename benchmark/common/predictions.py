@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import syncopate
 from benchmark.common.programs import Variant, Workload, plan_workload, tma_can_address
 from benchmark.common.tables import Measured, read_table
+
+import syncopate
 from syncopate.kernels import GemmConfig
 from syncopate.model import KernelCost, Machine, Timeline, gemm_cost, predict, predict_gemm_us
 from syncopate.model.schedules import schedule_gemm
@@ -61,7 +62,9 @@ def choose_measured_config(m: int, n: int) -> GemmConfig:
     config = GemmConfig.choose(m, n)
     if config.block_m < 128:
         large, narrow = GemmConfig(), GemmConfig(block_n=128, num_warps=4, num_stages=4)
-        rounds = [-(-tiles[0] * tiles[1] // 132) for tiles in (large.tiles(m, n), narrow.tiles(m, n))]
+        rounds = [
+            -(-tiles[0] * tiles[1] // 132) for tiles in (large.tiles(m, n), narrow.tiles(m, n))
+        ]
         config = large if rounds[0] <= 0.535 * rounds[1] else narrow
     return config
 
@@ -103,5 +106,7 @@ def schedule_row(workload: Workload, shape: Shape, variant: Variant) -> Any:
         pause=variant.pause,
         comm_ctas=variant.comm_ctas,
     )
-    buffers = {name: bound[name] for name in ("a", "c") if isinstance(bound.get(name), syncopate.Buffer)}
+    buffers = {
+        name: bound[name] for name in ("a", "c") if isinstance(bound.get(name), syncopate.Buffer)
+    }
     return schedule_gemm(plan, n, config, strategy, **buffers)

@@ -60,7 +60,7 @@ def read_table(path: Path) -> Iterator[Measured]:
             other = _LINK.search(line)
             assert other is not None, line
             nccl, link = float(other[1]), float(other[2])
-        elif line.startswith("| variant") or line.startswith("| realization"):
+        elif line.startswith(("| variant", "| realization")):
             columns = [cell.strip() for cell in line.strip("|").split("|")]
         elif line.startswith("| ") and columns:
             cells = [cell.strip() for cell in line.strip("|").split("|")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import enum
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ class Curve:
                 f"curve: expects two or more sizes and a time for each, but got {len(self.nbytes)} and {len(self.us)}"
             )
         for name, values, strict in (("nbytes", self.nbytes, True), ("us", self.us, False)):
-            for before, after in zip(values, values[1:], strict=False):
+            for before, after in itertools.pairwise(values):
                 if after < before or (strict and after == before):
                     raise SyncopateError(f"curve: expects ascending {name}, but got {values}")
         if self.nbytes[0] < 0 or self.us[0] < 0 or self.us[-1] <= self.us[-2]:

@@ -12,7 +12,7 @@ from syncopate.model.curve import Combining, Curve, Direction
 from syncopate.model.machine import Machine
 from syncopate.model.topology import Link
 
-__all__ = ["Flows", "FlowKind", "Network", "share_links"]
+__all__ = ["FlowKind", "Flows", "Network", "share_links"]
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,9 @@ def gemm_cost(
     )
 
 
-def predict_gemm_us(machine: Machine, cost: KernelCost, tiles: int, ctas: int | None = None) -> float:
+def predict_gemm_us(
+    machine: Machine, cost: KernelCost, tiles: int, ctas: int | None = None
+) -> float:
     """Microseconds of the kernel alone, with the launch: rounds of tiles, the last one of what is left.
 
     Args:

@@ -53,9 +53,7 @@ def schedule_gemm(
     block_m, block_n = config.block_m, config.block_n
     footprints = []
     if a is not None:
-        footprints.append(
-            Footprint("a_desc", lambda i, j: (i * block_m, 0), (block_m, a.shape[1]))
-        )
+        footprints.append(Footprint("a_desc", lambda i, j: (i * block_m, 0), (block_m, a.shape[1])))
     if c is not None:
         footprints.append(
             Footprint(

@@ -93,9 +93,7 @@ class _Rank:
 
 
 class _Simulation:
-    def __init__(
-        self, program: Any, cost: KernelCost, machine: Machine, in_place: bool
-    ) -> None:
+    def __init__(self, program: Any, cost: KernelCost, machine: Machine, in_place: bool) -> None:
         self.machine, self.cost, self.program = machine, cost, program
         self.now = 0.0
         self.network = Network(machine)
@@ -196,9 +194,7 @@ class _Simulation:
 
     def _await(self, rank: _Rank, waits: Waits, call: Callable[[], None]) -> None:
         """Goes on when all waits are over; at once if they are."""
-        pending = [
-            (signal, count) for signal, count in waits if rank.raised.get(signal, 0) < count
-        ]
+        pending = [(signal, count) for signal, count in waits if rank.raised.get(signal, 0) < count]
         if not pending:
             call()
             return
