@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -173,6 +174,43 @@ class Machine:
         scale = area / (near.block_m * near.block_n)
         step_us = near.step_us * scale * block_k / near.block_k
         return GemmRate(block_m, block_n, block_k, dtype, step_us, near.tile_us * scale)
+
+    def find_collective(self, collective: str, world_size: int) -> Curve:
+        """The curve of a collective of NCCL, by the bytes of the whole tensor.
+
+        For a number of ranks that was not measured it is a guess: its latency grows with the logarithm of the number,
+        and its rate is that of the measured one for what each rank sends over the slower of its links; between nodes
+        each rank carries its share of what a node sends.
+
+        Raises:
+            SyncopateError: Nothing was measured of it.
+        """
+        known = [entry for entry in self.collectives if entry.collective == collective]
+        if not known:
+            raise SyncopateError(
+                f"machine {self.name}: has no curve of {collective}, only of "
+                f"{', '.join(sorted({entry.collective for entry in self.collectives})) or 'none'}"
+            )
+        near = min(known, key=lambda entry: abs(entry.world_size - world_size))
+        if near.world_size == world_size:
+            return near.curve
+        fixed = near.curve.latency_us
+        latency = math.log2(world_size) / math.log2(near.world_size)
+        longer = self._sent(world_size) / self._sent(near.world_size)
+        return Curve(
+            near.curve.nbytes,
+            tuple(fixed * latency + (us - fixed) * longer for us in near.curve.us),
+        )
+
+    def _sent(self, world_size: int) -> float:
+        """How long a rank's link is busy with its share of a tensor, relative to all of it over a link."""
+        share = (world_size - 1) / world_size
+        topology = self.topology
+        if topology.kind is not TopologyKind.TWO_LEVEL or world_size <= topology.node_size:
+            return share
+        nodes = world_size // topology.node_size
+        between = (nodes - 1) / nodes / topology.node_size
+        return max(share, between * topology.link_gbps / topology.node_gbps)
 
     @functools.cached_property
     def rates(self) -> TransferRates:

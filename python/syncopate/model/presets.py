@@ -78,7 +78,6 @@ def _scale(
     base = find_preset("h200-w2")
     compute = (_H200_TFLOPS / base.sms) / (tflops / sms)
     link = topology.link_gbps / base.topology.link_gbps
-    slow = topology.node_gbps / base.topology.link_gbps if topology.node_gbps else link
 
     def curve(entry: TransferCurve) -> TransferCurve:
         factor = memory if entry.direction is Direction.LOCAL else link
@@ -101,7 +100,7 @@ def _scale(
             CollectiveCurve(
                 entry.collective,
                 entry.world_size,
-                _scale_curve(entry.curve, min(link, slow), latency),
+                _scale_curve(entry.curve, link, latency),
             )
             for entry in base.collectives
         ),
