@@ -139,6 +139,10 @@ class FakeRanks:
             self.truth, k, block_m=config.block_m, block_n=config.block_n, block_k=config.block_k
         )
 
+    def measure_program(self, what, build, **tensors):
+        program = build()
+        return program, self.time_program(program, **tensors)
+
     def time_program(self, program, **tensors):
         gemm = "b" in tensors
         cost = self.cost(GemmConfig(), 8192) if gemm else KernelCost(1e-3)

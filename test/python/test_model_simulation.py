@@ -2,7 +2,9 @@
 
 import dataclasses
 import random
+import re
 import time
+from pathlib import Path
 
 import hand_tables
 import numpy as np
@@ -307,8 +309,29 @@ def test_two_ranks_of_a_thousand_tiles_are_fast():
         begin = time.process_time()
         predict(schedule, cost, machine)
         times.append(time.process_time() - begin)
-    # Some 20 ms on an idle core of 2024; what takes five times as long would make ranking hundreds slow.
+    # A tuner ranks hundreds of candidates. One takes some 10 ms.
     assert min(times) < 0.1
+
+
+def test_example_of_documentation_runs():
+    page = (Path(__file__).parents[2] / "docs/model.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(compile(code, "docs/model.md", "exec"), names)
+    assert names["svg"].startswith("<svg")
+    # docs/results/models-w2-h200.md: 687 µs.
+    assert names["timeline"].us == pytest.approx(687, rel=0.05)
+
+
+def test_picture_of_many_transfers_is_small():
+    plan = syncopate.Plan("many", [2])
+    c = plan.buffer("c", (128 * 600, 256), "bf16")
+    reduce_scatter_tiles(plan, c, splits=300)
+    schedule = schedule_gemm(plan, 256, GemmConfig(), syncopate.Strategy(splits=1), c=c)
+    timeline = predict(schedule, KernelCost(10.0), plain_machine(1e3))
+    assert {event.cta for event in timeline.transfers} > {0, 131}
+    svg = draw_timeline(timeline)
+    assert "ldst_colocated, by tile" in svg and svg.count("<rect") < 60
 
 
 def test_picture_shows_every_rank_and_source():

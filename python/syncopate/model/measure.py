@@ -29,12 +29,12 @@ from syncopate.model.measure_gemm import measure_gemms
 from syncopate.model.presets import find_preset, preset_names
 from syncopate.model.ranks import Ranks
 from syncopate.model.simulation import predict
-from syncopate.model.topology import Topology, TopologyKind
+from syncopate.model.topology import TopologyKind
 
 __all__ = ["main"]
 
 REALIZATIONS: Final = tuple(role for role in Realization if role is not Realization.NCCL)
-SIZES: Final = (1 << 20, 8 << 20, 64 << 20)
+SIZES: Final = (1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
 """Bytes of the transfers that are measured."""
 
 SHAPE: Final = (8192, 3584, 8192)
@@ -68,17 +68,16 @@ def measure_machine(
 def _measure_transfers(
     ranks: Ranks, machine: Machine, realizations: Sequence[Realization], sizes: Sequence[int]
 ) -> Machine:
-    idle = ranks.attempt(
-        "an idle call",
-        lambda: ranks.time_program(probes.build_idle(ranks.world_size, machine.sms, LIMIT)),
-    )
-    if idle is None:
+    build = functools.partial(probes.build_idle, ranks.world_size, machine.sms, LIMIT)
+    found = ranks.measure_program("an idle call", build)
+    if found is None:
         return machine
+    _, idle = found
     machine = with_latency(machine, call=max(idle - machine.latencies.launch, 0.0))
     latencies, curves, best = machine.latencies, [], 0.0
     for realization in realizations:
         fixed = idle + latencies.flag_remote
-        ctas: tuple[int, ...] = (4, 16) if realization.is_dedicated else (8, machine.sms)
+        ctas: tuple[int, ...] = (4, 8, 16) if realization.is_dedicated else (8, 32, machine.sms)
         if realization.is_engine:
             ctas = (0,)
             fixed += latencies.engine_start - latencies.launch / 2 + 2 * latencies.engine_op
@@ -87,12 +86,11 @@ def _measure_transfers(
                 times = {}
                 for nbytes in sizes:
                     probe = probes.TransferProbe(realization, direction, nbytes, count)
-                    us = ranks.attempt(
-                        f"{realization.spelling} {direction.value} by {count} CTAs of {nbytes} bytes",
-                        functools.partial(_time_transfer, ranks, probe),
-                    )
-                    if us is not None:
-                        times[nbytes] = idle + (us - idle) / (ranks.world_size - 1)
+                    build = functools.partial(probes.build_transfer, probe, ranks.world_size, LIMIT)
+                    what = f"{realization.spelling} {direction.value} by {count} CTAs of {nbytes} bytes"
+                    found = ranks.measure_program(what, build)
+                    if found is not None:
+                        times[nbytes] = idle + (found[1] - idle) / (ranks.world_size - 1)
                 if len(times) < 2:
                     continue
                 curve = make_curve(times, fixed)
@@ -104,15 +102,12 @@ def _measure_transfers(
                 )
     topology = machine.topology
     if best:
-        kind = TopologyKind.ALL_TO_ALL if ranks.world_size == 2 else TopologyKind.SWITCH
-        topology = Topology(kind, best)
+        topology = dataclasses.replace(topology, link_gbps=best)
+        if ranks.world_size > 2 and topology.kind is TopologyKind.ALL_TO_ALL:
+            topology = dataclasses.replace(topology, kind=TopologyKind.SWITCH)
     return dataclasses.replace(
         machine, topology=topology, curves=merge_curves(curves, machine.curves)
     )
-
-
-def _time_transfer(ranks: Ranks, probe: probes.TransferProbe) -> float:
-    return ranks.time_program(probes.build_transfer(probe, ranks.world_size, LIMIT))
 
 
 def _measure_interference(
@@ -129,12 +124,10 @@ def _measure_interference(
     a, b = ranks.random(m, k), ranks.random(n, k)
     shard = a[: m // ranks.world_size]
     for realization in realizations:
-
-        def measure(realization: Realization = realization) -> tuple[Any, float]:
-            program = probes.build_gather_gemm(SHAPE, config, realization, ranks.world_size, LIMIT)
-            return program, ranks.time_program(program, a=shard, b=b)
-
-        found = ranks.attempt(f"{realization.spelling} beside a GEMM", measure)
+        build = functools.partial(
+            probes.build_gather_gemm, SHAPE, config, realization, ranks.world_size, LIMIT
+        )
+        found = ranks.measure_program(f"{realization.spelling} beside a GEMM", build, a=shard, b=b)
         if found is None:
             continue
         program, us = found
@@ -142,16 +135,11 @@ def _measure_interference(
         machine = _with_interference(machine, realization, share)
         ranks.say(f"{realization.spelling:15} beside a GEMM: {us:.0f} µs, {share:.1%} slower tiles")
 
-    def measure_sum() -> tuple[Any, float]:
-        program = probes.build_sum_gemm(
-            SHAPE, config, Realization.LDST_COLOCATED, ranks.world_size, LIMIT
-        )
-        return program, ranks.time_program(program, a=a, b=b)
-
-    found = ranks.attempt("a sum behind a GEMM", measure_sum)
+    role = Realization.LDST_COLOCATED
+    build = functools.partial(probes.build_sum_gemm, SHAPE, config, role, ranks.world_size, LIMIT)
+    found = ranks.measure_program("a sum behind a GEMM", build, a=a, b=b)
     if found is not None:
         program, us = found
-
         latency = match(us, 0.0, 20.0, functools.partial(_produced, machine, program, cost))
         machine = with_latency(machine, produce=latency, hand_over=latency)
     return machine

@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from syncopate.errors import SyncopateError
-
 if TYPE_CHECKING:
+    from syncopate.compiler import Program
     from syncopate.kernels import GemmConfig
 
 __all__ = ["Ranks"]
@@ -52,13 +51,24 @@ class Ranks:
         result, failed = None, 0.0
         try:
             result = measure()
-        except (SyncopateError, RuntimeError) as error:
+        except Exception as error:
+            # Whatever it is: ranks that went on alone would wait for this one for ever.
             failed = 1.0
             print(f"{what} on rank {self.rank}: {error}", flush=True)
         if self.maximum(failed):
             self.left_out.append(what)
             return None
         return result
+
+    def measure_program(
+        self, what: str, build: Callable[[], Program], **tensors: Any
+    ) -> tuple[Program, float] | None:
+        """A program and its time, or None as for `attempt`; no rank loads it before all have compiled it."""
+        program = self.attempt(what, build)
+        if program is None:
+            return None
+        us = self.attempt(what, lambda: self.time_program(program, **tensors))
+        return None if us is None else (program, us)
 
     def time_us(self, call: Callable[[], Any]) -> float:
         """Median time of a call that all ranks start together, of the slowest rank."""

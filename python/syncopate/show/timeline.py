@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from syncopate.model.timeline import Timeline, TransferEvent
 from syncopate.show.svg import CARD, FAINT, INK, LINE, Drawing, rank_colour
 
@@ -10,6 +12,8 @@ __all__ = ["draw_timeline"]
 _LEFT, _NAMES, _WIDTH, _PAD = 24, 150, 900, 18
 _LANE = 14
 """Height of a queue, and at most of a CTA."""
+_TIPS = 200
+"""Transfers of a queue that have a tooltip each; more would make the file large."""
 _TILES = 150
 """Height of all CTAs of a rank."""
 
@@ -24,14 +28,16 @@ def draw_timeline(timeline: Timeline, *, title: str = "") -> str:
     drawing = Drawing()
     drawing.text(_LEFT, 40, title or "Predicted timeline", size=20, weight=600)
     drawing.text(
+        _LEFT, 62, f"{timeline.us:.0f} µs on {timeline.machine}, {timeline.source.value}", size=13
+    )
+    drawing.text(
         _LEFT,
-        62,
-        f"{timeline.us:.0f} µs on {timeline.machine}, {timeline.source.value}. Above: the tiles of each CTA; gaps are "
-        "waits. Below: transfers, coloured by the rank whose memory they read.",
+        80,
+        "Above: the tiles of each CTA; gaps are waits. Below: transfers, coloured by the rank whose memory they read.",
         size=13,
         fill=FAINT,
     )
-    y = 84.0
+    y = 102.0
     for rank in range(len(timeline.rank_us)):
         y = _card(drawing, timeline, rank, y) + 16
     return drawing.document()
@@ -68,18 +74,29 @@ def _card(d: Drawing, timeline: Timeline, rank: int, top: float) -> float:
     y += _TILES + 12
     for name, events in lanes.items():
         d.text(_LEFT + _PAD, y + 11, name, size=11)
-        for event in events:
-            words = (
-                f"{event.nbytes / 2**20:.2f} MiB from rank {event.src} to rank {event.dst}, "
-                f"{event.begin_us:.1f} to {event.end_us:.1f} µs"
-            )
-            width = max((event.end_us - event.begin_us) * scale - 0.6, 0.4)
-            d.rect(
-                left + event.begin_us * scale, y, width, _LANE, rank_colour(event.src), tip=words
-            )
+        _transfers(d, events, left, scale, y)
         y += _LANE + 4
     _axis(d, timeline.us, left, scale, y + 14)
     return top + height
+
+
+def _transfers(
+    d: Drawing, events: Sequence[TransferEvent], left: float, scale: float, y: float
+) -> None:
+    boxes: dict[str, list[tuple[float, float, float, float]]] = {}
+    for event in events:
+        x, width = left + event.begin_us * scale, (event.end_us - event.begin_us) * scale
+        width = max(width - 0.6, 0.4)
+        if len(events) > _TIPS:
+            boxes.setdefault(rank_colour(event.src), []).append((x, y, width, _LANE))
+            continue
+        words = (
+            f"{event.nbytes / 2**20:.2f} MiB from rank {event.src} to rank {event.dst}, "
+            f"{event.begin_us:.1f} to {event.end_us:.1f} µs"
+        )
+        d.rect(x, y, width, _LANE, rank_colour(event.src), tip=words)
+    for colour, some in boxes.items():
+        d.rects(some, colour)
 
 
 def _queues(timeline: Timeline, rank: int) -> dict[str, list[TransferEvent]]:
