@@ -9,7 +9,6 @@ however much is under way.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,8 @@ from syncopate.errors import SyncopateError
 from syncopate.model.flows import FlowKind, Network
 from syncopate.model.gemm import KernelCost
 from syncopate.model.machine import Machine
-from syncopate.model.tables import Command, RankTables, Signals, Waits, read_tables
+from syncopate.model.state import Cta, RankState, Waiter
+from syncopate.model.tables import Command, Signals, Waits, read_tables
 from syncopate.model.timeline import Timeline, TransferEvent
 
 __all__ = ["predict"]
@@ -48,50 +48,6 @@ def predict(
     return _Simulation(program, cost, machine, in_place).run()
 
 
-class _Waiter:
-    """What goes on when some flags are raised often enough."""
-
-    __slots__ = ("call", "pending")
-
-    def __init__(self, pending: int, call: Callable[[], None]) -> None:
-        self.pending, self.call = pending, call
-
-
-class _Cta:
-    """A CTA that computes, and the role beside it as far as tiles hand transfers over to it."""
-
-    __slots__ = ("busy", "index", "moving", "position", "records", "since", "stuck")
-
-    def __init__(self, index: int) -> None:
-        self.index, self.position = index, index
-        self.records: deque[int] = deque()
-        """Positions whose transfers the role has not taken yet."""
-        self.moving = False
-        self.busy = True
-        self.stuck = False
-        self.since = 0.0
-        """When it began to wait."""
-
-
-class _Rank:
-    """The state of one rank."""
-
-    def __init__(self, index: int, tables: RankTables, num_ctas: int) -> None:
-        self.index, self.tables = index, tables
-        self.ctas = [_Cta(cta) for cta in range(num_ctas)]
-        self.clock, self.speed = 0.0, 1.0
-        self.heap: list[tuple[float, int]] = []
-        """When tiles are computed, by the clock of the rank, and on which CTA."""
-        self.raised: dict[int, int] = {}
-        self.waiters: dict[int, list[tuple[int, _Waiter]]] = {}
-        self.left = [count for count, _ in tables.groups]
-        self.open = num_ctas + len(tables.queues)
-        self.sustained = False
-        self.end = _INFINITY
-        count = len(tables.tiles)
-        self.begins, self.ends, self.stalls = (np.zeros(count) for _ in range(3))
-
-
 class _Simulation:
     def __init__(self, program: Any, cost: KernelCost, machine: Machine, in_place: bool) -> None:
         self.machine, self.cost, self.program = machine, cost, program
@@ -102,7 +58,7 @@ class _Simulation:
         self.changed = True
         self.events: list[TransferEvent] = []
         self.ranks = [
-            _Rank(rank, read_tables(program, rank, in_place=in_place), program.num_ctas)
+            RankState(rank, read_tables(program, rank, in_place=in_place), program.num_ctas)
             for rank in range(program.world_size)
         ]
         for rank in self.ranks:
@@ -180,7 +136,7 @@ class _Simulation:
             latency += topology.latency_us(by, to)
             self._at(self.now + delay + latency, self._arrive, self.ranks[to], signal)
 
-    def _arrive(self, rank: _Rank, signal: int) -> None:
+    def _arrive(self, rank: RankState, signal: int) -> None:
         count = rank.raised[signal] = rank.raised.get(signal, 0) + 1
         waiters = rank.waiters.get(signal)
         if not waiters:
@@ -192,19 +148,19 @@ class _Simulation:
                 if waiter.pending == 0:
                     waiter.call()
 
-    def _await(self, rank: _Rank, waits: Waits, call: Callable[[], None]) -> None:
+    def _await(self, rank: RankState, waits: Waits, call: Callable[[], None]) -> None:
         """Goes on when all waits are over; at once if they are."""
         pending = [(signal, count) for signal, count in waits if rank.raised.get(signal, 0) < count]
         if not pending:
             call()
             return
-        waiter = _Waiter(len(pending), call)
+        waiter = Waiter(len(pending), call)
         for signal, count in pending:
             rank.waiters.setdefault(signal, []).append((count, waiter))
 
     # The beginning and the end of a call.
 
-    def _start(self, rank: _Rank) -> None:
+    def _start(self, rank: RankState) -> None:
         latencies, staged = self.machine.latencies, rank.tables.staged_bytes
         begin = staged / (self.machine.memory_gbps * 1e3) + latencies.staging if staged else 0.0
         self._at(begin + latencies.launch / 2, self._launch, rank)
@@ -212,7 +168,7 @@ class _Simulation:
             if role.is_engine:
                 self._at(begin + latencies.engine_start, self._engine, rank, role, 0)
 
-    def _launch(self, rank: _Rank) -> None:
+    def _launch(self, rank: RankState) -> None:
         self._raise(rank.index, rank.tables.opening)
         if self.machine.burst_us != _INFINITY:
             self._at(self.now + self.machine.burst_us, self._sustain, rank)
@@ -222,22 +178,22 @@ class _Simulation:
         for cta in rank.ctas:
             self._next_tile(rank, cta)
 
-    def _sustain(self, rank: _Rank) -> None:
+    def _sustain(self, rank: RankState) -> None:
         rank.sustained = self.changed = True
 
-    def _leave(self, rank: _Rank) -> None:
+    def _leave(self, rank: RankState) -> None:
         """A CTA or a queue is through; the last one waits for what the call owes."""
         rank.open -= 1
         if rank.open == 0:
             self._await(rank, rank.tables.closing, lambda: self._close(rank))
 
-    def _close(self, rank: _Rank) -> None:
+    def _close(self, rank: RankState) -> None:
         latencies = self.machine.latencies
         rank.end = self.now + latencies.launch / 2 + latencies.call
 
     # Tiles.
 
-    def _next_tile(self, rank: _Rank, cta: _Cta) -> None:
+    def _next_tile(self, rank: RankState, cta: Cta) -> None:
         if cta.position >= len(rank.tables.tiles):
             cta.busy = False
             if not cta.moving:
@@ -250,7 +206,7 @@ class _Simulation:
         else:
             self._compute(rank, cta)
 
-    def _compute(self, rank: _Rank, cta: _Cta) -> None:
+    def _compute(self, rank: RankState, cta: Cta) -> None:
         tile = rank.tables.tiles[cta.position]
         rank.begins[cta.position] = self.now
         rank.stalls[cta.position] = self.now - cta.since
@@ -265,7 +221,7 @@ class _Simulation:
         self.changed = True
         heapq.heappush(rank.heap, (rank.clock + work, cta.index))
 
-    def _computed(self, rank: _Rank, cta: _Cta) -> None:
+    def _computed(self, rank: RankState, cta: Cta) -> None:
         cta.since = self.now
         waits = rank.tables.tiles[cta.position].sum_waits
         if waits:
@@ -273,7 +229,7 @@ class _Simulation:
         else:
             self._stored(rank, cta)
 
-    def _stored(self, rank: _Rank, cta: _Cta) -> None:
+    def _stored(self, rank: RankState, cta: Cta) -> None:
         tile = rank.tables.tiles[cta.position]
         rank.ends[cta.position] = self.now
         if tile.group >= 0:
@@ -289,19 +245,19 @@ class _Simulation:
         else:
             self._advance(rank, cta)
 
-    def _hand_over(self, rank: _Rank, cta: _Cta) -> None:
+    def _hand_over(self, rank: RankState, cta: Cta) -> None:
         cta.records.append(cta.position)
         if not cta.moving:
             cta.moving = True
             self._take(rank, cta)
         self._advance(rank, cta)
 
-    def _advance(self, rank: _Rank, cta: _Cta) -> None:
+    def _advance(self, rank: RankState, cta: Cta) -> None:
         rank.stalls[cta.position] += self.now - cta.since
         cta.position += len(rank.ctas)
         self._next_tile(rank, cta)
 
-    def _take(self, rank: _Rank, cta: _Cta) -> None:
+    def _take(self, rank: RankState, cta: Cta) -> None:
         """The role beside the tiles takes the next record, which may make room for another."""
         if not cta.records:
             cta.moving = False
@@ -328,7 +284,7 @@ class _Simulation:
 
     # Transfers.
 
-    def _role(self, rank: _Rank, role: Any, place: int) -> None:
+    def _role(self, rank: RankState, role: Any, place: int) -> None:
         """A role carries out the command at a place in its queue, and then those behind it."""
         queue = rank.tables.queues[role]
         if place == len(queue):
@@ -342,7 +298,7 @@ class _Simulation:
 
         self._await(rank, command.waits, move)
 
-    def _engine(self, rank: _Rank, role: Any, place: int) -> None:
+    def _engine(self, rank: RankState, role: Any, place: int) -> None:
         """A stream does the same. It raises flags one after another, by operations of its own."""
         queue, op = rank.tables.queues[role], self.machine.latencies.engine_op
         if place == len(queue):
@@ -373,7 +329,7 @@ class _Simulation:
 
     def _move(
         self,
-        rank: _Rank,
+        rank: RankState,
         command: Command,
         ctas: int,
         cta: int,
