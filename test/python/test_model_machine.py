@@ -12,6 +12,7 @@ from model_machines import plain_machine
 from syncopate.abi import Realization
 from syncopate.errors import SyncopateError
 from syncopate.model import (
+    CollectiveCurve,
     Combining,
     Curve,
     Direction,
@@ -200,3 +201,22 @@ def test_unmeasured_configurations_scale_by_area():
     assert (small.step_us, small.tile_us) == pytest.approx((0.125, 0.75))
     with pytest.raises(SyncopateError, match="has no GEMM rate for f8E4M3FN, only for bf16"):
         machine.find_gemm_rate(128, 256, 64, "f8E4M3FN")
+
+
+def test_collectives_of_other_worlds_are_scaled():
+    curve = Curve.of_rate(10.0, 100.0)
+    pair = CollectiveCurve("all_reduce", 2, curve)
+    machine = plain_machine(100.0, collectives=(pair,))
+    assert machine.find_collective("all_reduce", 2) == curve
+    # Three times the latency for eight ranks, and 7/8 of the tensor in place of a half of it.
+    eight = machine.find_collective("all_reduce", 8)
+    assert eight.latency_us == pytest.approx(30)
+    assert eight.time_us(1e6) == pytest.approx(30 + 10 * 7 / 4)
+    # Four nodes: each rank's adapter carries an eighth of 3/4 of the tensor, at a tenth of the rate.
+    nodes = Topology(TopologyKind.TWO_LEVEL, 400.0, node_size=8, node_gbps=40.0)
+    cluster = dataclasses.replace(machine, topology=nodes)
+    assert cluster.find_collective("all_reduce", 8) == eight
+    many = cluster.find_collective("all_reduce", 32)
+    assert many.time_us(1e6) == pytest.approx(50 + 10 * max(31 / 32, 10 * 3 / 4 / 8) * 2)
+    with pytest.raises(SyncopateError, match="has no curve of all_gather, only of all_reduce"):
+        machine.find_collective("all_gather", 2)

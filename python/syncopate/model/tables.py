@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ __all__ = ["Command", "RankTables", "Tile", "read_tables"]
 
 Waits = tuple[tuple[int, int], ...]
 """Flags of the rank, each with how often it has to be raised in a call."""
+
+_GROUPED = ("group", "accumulates", "wait_begin", "wait_end", "command_begin", "command_end")
 
 Signals = tuple[tuple[int, int], ...]
 """Flags by rank and number."""
@@ -113,16 +115,16 @@ def read_tables(program: Any, rank: int, *, in_place: bool = False) -> RankTable
     layout: SignalLayout = program.signal_layout
     waits = [
         () if count == 0 or layout.decode(signal)[0] is SignalMeaning.DONE else ((signal, count),)
-        for signal, count in tables["waits"].values.tolist()
+        for signal, count in _columns(tables["waits"], "signal", "count")
     ]
-    signals = [(to, signal) for to, signal, _ in tables["signals"].values.tolist()]
+    signals = _columns(tables["signals"], "rank", "signal")
     call = tables["calls"].rows()[0]
 
     def waited(begin: int, end: int) -> Waits:
         return tuple(wait for entry in waits[begin:end] for wait in entry)
 
     def raised(begin: int, end: int) -> Signals:
-        return tuple(signals[begin:end])
+        return tuple((to, signal) for to, signal in signals[begin:end])
 
     commands = tuple(
         _command(number, row, rank, in_place, waited, raised)
@@ -177,15 +179,16 @@ def _command(
 
 
 def _tiles(tables: Mapping[str, Table], waited: Any) -> tuple[Tile, ...]:
-    rows = tables["tiles"].values
-    order = np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))
+    table = tables["tiles"]
+    order = np.lexsort([table.column(name) for name in ("c2", "c1", "c0")])
     # Tiles are the cells of a grid, each once: in the order of their coordinates, they have their numbers.
-    numbers = np.empty(len(rows), np.int64)
-    numbers[order] = np.arange(len(rows))
-    grouped: Sequence[Sequence[int]] = tables["tile_groups"].values.tolist()
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    grouped = _columns(tables["tile_groups"], *_GROUPED)
     alone = (-1, 0, 0, 0, 0, 0)
     tiles = []
-    for number, (_, _, _, begin, end) in zip(numbers.tolist(), rows.tolist(), strict=True):
+    spans = _columns(table, "wait_begin", "wait_end")
+    for number, (begin, end) in zip(numbers.tolist(), spans, strict=True):
         group, adds, sum_begin, sum_end, first, last = grouped[number] if grouped else alone
         tiles.append(
             Tile(
@@ -198,6 +201,11 @@ def _tiles(tables: Mapping[str, Table], waited: Any) -> tuple[Tile, ...]:
             )
         )
     return tuple(tiles)
+
+
+def _columns(table: Table, *names: str) -> list[tuple[int, ...]]:
+    """Some columns of all rows."""
+    return list(zip(*(table.column(name).tolist() for name in names), strict=True))
 
 
 def _staged_bytes(program: Any, rank: int, call: Mapping[str, int]) -> int:
