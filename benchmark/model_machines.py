@@ -81,7 +81,7 @@ def main() -> int:
     ]
     for name, (ranks, algorithm) in MACHINES.items():
         machine = find_preset(name)
-        lines += ["", f"## {name}, {ranks} ranks: {machine.name}, {machine.source.value}", ""]
+        lines += ["", f"## {name}, {ranks} ranks: {machine.label}", ""]
         lines += [
             "| workload | M, N, K | realization | predicted | GEMM | apart | speed-up | bound |"
         ]

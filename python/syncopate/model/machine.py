@@ -146,6 +146,12 @@ class Machine:
     block_bytes: int = 2048
     ring_slots: int = 4
 
+    @property
+    def label(self) -> str:
+        """The name, and where the numbers are from: what tables and pictures print."""
+        source = self.source.value
+        return self.name if source in self.name else f"{self.name}, {source}"
+
     def find_gemm_rate(
         self, block_m: int, block_n: int, block_k: int, dtype: str = "bf16"
     ) -> GemmRate:

@@ -382,7 +382,7 @@ class _Simulation:
                     moved[link] += event.nbytes
         ends = tuple(rank.end for rank in self.ranks)
         return Timeline(
-            machine=self.machine.name,
+            machine=self.machine.label,
             source=self.machine.source,
             num_ctas=self.program.num_ctas,
             us=max(ends),

@@ -52,7 +52,7 @@ class Timeline:
     """A predicted call. Times are microseconds from its start.
 
     Attributes:
-        machine: Name of the machine.
+        machine: Name of the machine, and where its numbers are from.
         source: Where the machine's numbers are from.
         num_ctas: CTAs that compute.
         us: When the slowest rank is through: the predicted time.

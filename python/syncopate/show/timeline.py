@@ -27,9 +27,7 @@ def draw_timeline(timeline: Timeline, *, title: str = "") -> str:
     """
     drawing = Drawing()
     drawing.text(_LEFT, 40, title or "Predicted timeline", size=20, weight=600)
-    drawing.text(
-        _LEFT, 62, f"{timeline.us:.0f} µs on {timeline.machine}, {timeline.source.value}", size=13
-    )
+    drawing.text(_LEFT, 62, f"{timeline.us:.0f} µs on {timeline.machine}", size=13)
     drawing.text(
         _LEFT,
         80,
