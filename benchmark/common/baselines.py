@@ -97,8 +97,16 @@ class Baselines:
         call = {Workload.AG_GEMM: gather, Workload.GEMM_RS: scatter}.get(self.workload)
         if call is None:
             return None
+        # CUDA may wait for all kernels before it loads another one, and the operator's kernels wait for other ranks:
+        # its products, of a rank's rows each, have to be loaded on all ranks before it first runs.
+        for factor in (self.data.inputs[0], self.data.factors[0]):
+            for block in factor.split(self.rows):
+                torch.mm(block, weight)
+        torch.cuda.synchronize()
+        dist.barrier()
         # The first call allocates its workspace, and says whether the operator takes these shapes.
         call(0)
+        torch.cuda.synchronize()
         return Candidate("async_tp", call)
 
     def _multiply(self, i: int) -> torch.Tensor:
