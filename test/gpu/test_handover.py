@@ -1,5 +1,7 @@
 """Tiles that hand what they compute over to the warps beside them, on several ranks of one GPU: many calls in a row."""
 
+import os
+
 import pytest
 
 pytest.importorskip("torch")
@@ -15,7 +17,7 @@ from syncopate.runtime.handover import ring_role
 
 pytestmark = pytest.mark.gpu(1)
 
-CALLS = 40
+CALLS = int(os.environ.get("SYNCOPATE_CALLS", "40"))
 COLOCATED = ["ldst_colocated", "tma_colocated"]
 
 
