@@ -5,13 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/KernelDependence.h"
 #include "passes/Passes.h"
-#include "passes/TileGroups.h"
+#include "passes/PlanAnalysis.h"
 
 #include "mlir/IR/Builders.h"
 
-#include <numeric>
+#include <map>
 
 using namespace mlir;
 
@@ -50,32 +49,36 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
          llvm::make_early_inc_range(plan.getBody().getOps<ScheduleOp>()))
       schedule.erase();
     // The order does not depend on who carries out what tiles have computed.
-    for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
-      transfer.setTile(std::nullopt);
-    PlanGraph graph(plan);
+    auto &analysis = getAnalysis<PlanAnalysis>();
+    analysis.setTiles([](unsigned) { return std::nullopt; });
+    PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireRealizations()))
       return signalPassFailure();
     SmallVector<int64_t> arrival = graph.estimateArrival();
-    TileGroups groups(graph);
+    const TileGroups &groups = analysis.getGroups();
     SmallVector<KernelOp> kernels =
         llvm::to_vector(plan.getBody().getOps<KernelOp>());
     OpBuilder builder = OpBuilder::atBlockEnd(&plan.getBody().front());
     for (KernelOp kernel : kernels) {
       if (failed(requireFootprints(kernel)))
         return signalPassFailure();
+      // Tiles of one first coordinate need the same, and a kernel with `needs`
+      // may leave out those of the last ones.
+      auto walk = walkGrid(kernel, kernel.getNeeds() ? 1 : rows);
       for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
-        KernelDependence dependence(graph, kernel, rank);
+        KernelDependence &dependence = analysis.getDependence(kernel, rank);
         if (!dependence.isValid())
           return signalPassFailure();
         ScheduleOp::create(builder, kernel.getLoc(), kernel.getKernelAttr(),
                            builder.getI64IntegerAttr(rank),
-                           orderTiles(kernel, dependence, arrival,
+                           orderTiles(kernel, walk, dependence, arrival,
                                       orderGroups(graph, groups, rank, policy),
-                                      groups, policy, rows),
+                                      groups, policy),
                            TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
                            TableAttr{}, TableAttr{});
       }
     }
+    markAnalysesPreserved<PlanAnalysis>();
   }
 
 private:
@@ -112,47 +115,62 @@ private:
     return times;
   }
 
-  static TableAttr orderTiles(KernelOp kernel, KernelDependence &dependence,
+  /// All tiles of the grid in the order that keeps locality: `rows` rows of
+  /// tiles are walked column by column.
+  static std::vector<std::array<int64_t, 3>> walkGrid(KernelOp kernel,
+                                                      int64_t rows) {
+    std::array<int64_t, 3> grid{1, 1, 1};
+    llvm::copy(kernel.getTiles(), grid.begin());
+    std::vector<std::array<int64_t, 3>> tiles;
+    tiles.reserve(kernel.getNumTiles());
+    for (int64_t first = 0; first < grid[0]; first += rows)
+      for (int64_t c1 = 0; c1 < grid[1]; ++c1)
+        for (int64_t c2 = 0; c2 < grid[2]; ++c2)
+          for (int64_t c0 = first, e = std::min(grid[0], first + rows); c0 < e;
+               ++c0)
+            tiles.push_back({c0, c1, c2});
+    return tiles;
+  }
+
+  static TableAttr orderTiles(KernelOp kernel,
+                              ArrayRef<std::array<int64_t, 3>> walk,
+                              KernelDependence &dependence,
                               ArrayRef<int64_t> arrival,
                               ArrayRef<int64_t> departure,
-                              const TileGroups &groups, TileOrder policy,
-                              int64_t rows) {
-    using Key = std::array<int64_t, 7>;
+                              const TileGroups &groups, TileOrder policy) {
     int64_t rank = dependence.getRank();
-    int64_t count = kernel.getNumTiles();
     // When the last transfer of each set arrives.
     SmallVector<int64_t> last(dependence.getSets().size());
     if (policy == TileOrder::Arrival)
       for (auto [set, time] : llvm::zip(dependence.getSets(), last))
         for (unsigned id : set)
           time = std::max(time, arrival[id]);
-    // Tiles of one first coordinate need the same, and a kernel may leave out
-    // those of the last ones.
-    if (kernel.getNeeds())
-      rows = 1;
-    SmallVector<Key> keys(count);
-    for (int64_t tile = 0; tile < count; ++tile) {
-      auto [c0, c1, c2] = KernelDependence::getCoordinates(kernel, tile);
-      int64_t group = groups.getGroup(rank, tile);
+    std::array<int64_t, 3> grid{1, 1, 1};
+    llvm::copy(kernel.getTiles(), grid.begin());
+    // Tiles that differ in when they can start, or in when they should be done,
+    // are few kinds; within one the walk stays as it is.
+    std::map<std::tuple<bool, int64_t, int64_t>, std::vector<unsigned>> kinds;
+    auto kind = kinds.end();
+    for (auto [position, tile] : llvm::enumerate(walk)) {
+      int64_t number = (tile[0] * grid[1] + tile[1]) * grid[2] + tile[2];
+      int64_t group = groups.getGroup(rank, number);
       int64_t leaves = group < 0 ? std::numeric_limits<int64_t>::max()
                                  : departure[group - groups.getFirst(rank)];
       // Tiles of other ranks, which may wait for none of this rank's that add,
       // make what those add to: they would wait for each other otherwise.
-      bool adds = !dependence.getSets()[dependence.getSummedSet(tile)].empty();
-      keys[tile] = {adds && policy == TileOrder::Arrival,
-                    last[dependence.getSet(tile)],
-                    leaves,
-                    c0 / rows,
-                    c1,
-                    c2,
-                    c0};
+      bool adds =
+          policy == TileOrder::Arrival &&
+          !dependence.getSets()[dependence.getSummedSet(number)].empty();
+      std::tuple key(adds, last[dependence.getSet(number)], leaves);
+      if (kind == kinds.end() || kind->first != key)
+        kind = kinds.try_emplace(key).first;
+      kind->second.push_back(position);
     }
-    SmallVector<int64_t> tiles(count), values;
-    std::iota(tiles.begin(), tiles.end(), 0);
-    llvm::sort(tiles, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
-    for (int64_t tile : tiles)
-      llvm::append_range(values,
-                         KernelDependence::getCoordinates(kernel, tile));
+    std::vector<int64_t> values;
+    values.reserve(3 * walk.size());
+    for (auto &[key, positions] : kinds)
+      for (unsigned position : positions)
+        llvm::append_range(values, walk[position]);
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
   }
 };

@@ -171,6 +171,21 @@ def CheckKernelPass : Pass<"chunk-check-kernel", "::syncopate::chunk::PlanOp"> {
   }];
 }
 
+def SeparateInputsPass
+    : Pass<"chunk-separate-inputs", "::syncopate::chunk::PlanOp"> {
+  let summary = "Find the inputs that nothing reads together with other bytes";
+  let description = [{
+    Why: such an input may lie anywhere else than in its buffer.
+
+    Names on each kernel the buffers of which every rank's input is one block of
+    whole rows, or nothing, if neither a tile nor a transfer that the rank
+    carries out reads rows of it together with others.
+
+    Requires: no collective; footprints. Ensures: `separate` on the kernel.
+    Example: test/lowering/localize-inputs.mlir.
+  }];
+}
+
 def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
   let summary = "Order each rank's tiles by the arrival of what they read";
   let description = [{
