@@ -13,6 +13,7 @@ wrong.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 import sys
@@ -228,7 +229,7 @@ def callers(
         )
         return out
 
-    graphs = [capture(lambda own=own: route(own, sizes, shape)) for own in data.own_choices]
+    graphs = [capture(functools.partial(route, own, sizes, shape)) for own in data.own_choices]
 
     def begin_with_choices(i: int) -> torch.Tensor:
         graph, routed = graphs[i]

@@ -41,7 +41,8 @@ class Baselines:
         _, n, k = self.data.shape
         shots = 2 if self.workload is Workload.GEMM_AR else 1
         row = (k if self.before else n) * self.c.element_size()
-        return shots * (self.session.world_size - 1) * self.rows * row
+        received: int = shots * (self.session.world_size - 1) * self.rows * row
+        return received
 
     def gemms(self) -> list[Candidate]:
         """The GEMM alone on data that has been moved: cuBLAS, and our local kernel under plain Triton."""
