@@ -42,6 +42,7 @@ class TileOrder(enum.Enum):
 
     ARRIVAL = "arrival"
     GROUPED = "grouped"
+    PACED = "paced"
 
 
 # The ranges of `#chunk.strategy`, whose verifier has the last word.
