@@ -56,6 +56,7 @@ void buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createInferTileFootprintsPass());
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
+  tables.addPass(createSeparateInputsPass());
   tables.addPass(createOrderTilesPass({options.order, options.group}));
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());

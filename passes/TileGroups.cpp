@@ -46,7 +46,7 @@ TileGroups::TileGroups(PlanGraph &graph) {
     std::map<SmallVector<unsigned>, int64_t> numbers;
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       auto coordinates = KernelDependence::getCoordinates(kernel, tile);
-      std::set<unsigned> waiting;
+      SmallVector<unsigned> waiting;
       for (auto [footprint, buffer] : writes) {
         Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
         if (region.isEmpty())
@@ -57,18 +57,19 @@ TileGroups::TileGroups(PlanGraph &graph) {
           index->forEachOverlap(region, [&](unsigned id) {
             if (!isHandedOver(graph, id, rank, tile) &&
                 !graph.isBeforeTiles(id, place, region))
-              waiting.insert(id);
+              waiting.push_back(id);
           });
       }
       groupOfTile[rank].push_back(-1);
       if (waiting.empty())
         continue;
-      SmallVector<unsigned> transfers(waiting.begin(), waiting.end());
-      auto [it, isNew] = numbers.try_emplace(transfers, groups.size());
+      llvm::sort(waiting);
+      waiting.erase(llvm::unique(waiting), waiting.end());
+      auto [it, isNew] = numbers.try_emplace(waiting, groups.size());
       if (isNew) {
-        for (unsigned id : transfers)
+        for (unsigned id : waiting)
           groupsOfTransfer[id].push_back(groups.size());
-        groups.push_back({rank, std::move(transfers)});
+        groups.push_back({rank, std::move(waiting)});
       }
       ++groups[it->second].tiles;
       groupOfTile[rank].back() = it->second;
