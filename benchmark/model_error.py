@@ -153,8 +153,8 @@ def _ranking(rows: Sequence[Predicted]) -> list[str]:
             losses.append(first.row.us / best.row.us - 1)
     return [
         f"Over {len(losses)} validation shapes, each with the variants of one run, the variant that the model ranks",
-        f"first loses {np.mean(losses):.1%} to the best measured on average, {max(losses):.1%} at most; it is within 2 % at "
-        f"{sum(loss <= 0.02 for loss in losses)} of them.",
+        f"first loses {np.mean(losses):.1%} to the best measured on average, {max(losses):.1%} at most; it is "
+        f"within 2 % at {sum(loss <= 0.02 for loss in losses)} of them.",
     ]
 
 

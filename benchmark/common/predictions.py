@@ -70,6 +70,13 @@ def choose_measured_config(m: int, n: int) -> GemmConfig:
     return config
 
 
+def measured_splits(workload: Workload, shape: Shape) -> int:
+    """The pieces of a transfer by size in the rows on two ranks: of 8 MiB or more, at most four, however few rows."""
+    m, n, k = shape
+    before = workload in (Workload.AG_GEMM, Workload.A2A_GEMM)
+    return min(max(m // 2 * (k if before else n) * 2 // (8 << 20), 1), 4)
+
+
 def tile_cost(machine: Machine, shape: Shape) -> KernelCost:
     """The cost of the tiles of a shape."""
     m, n, k = shape
@@ -102,7 +109,7 @@ def schedule_row(workload: Workload, shape: Shape, variant: Variant) -> Any:
     strategy = syncopate.Strategy(
         direction=variant.direction,
         realization=variant.realization,
-        splits=variant.splits,
+        splits=variant.splits or measured_splits(workload, shape),
         group=config.group_m,
         pause=variant.pause,
         comm_ctas=variant.comm_ctas,
