@@ -69,7 +69,8 @@ private:
   /// tile accesses by it has no bound of its own. What only the tile decides is
   /// unknown instead, as a bound would cost overlap.
   Offset hide(mlir::Value value, llvm::ArrayRef<const Sum *> sums,
-              llvm::StringRef reason);
+              llvm::StringRef reason,
+              std::optional<int64_t> greatest = std::nullopt);
 
   chunk::KernelOp kernel;
   llvm::DenseMap<mlir::Value, std::unique_ptr<Offset>> known, misfits;

@@ -58,7 +58,9 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
   ArrayRef<TileGroupRow> tileGroups = tables.getTileGroups();
   auto plan = cast<PlanOp>(schedule->getParentOp());
   bool produces = !plan.getBody().getOps<ProduceOp>().empty();
-  if (tileGroups.size() != (produces ? tables.getTiles().size() : 0))
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  auto tiles = static_cast<size_t>(kernel.getNumTiles());
+  if (tileGroups.size() != (produces ? tiles : 0))
     return schedule.emitOpError() << "expects tile_groups to have a row for "
                                      "each tile if tiles compute "
                                      "chunks, and else none, but got "
@@ -192,18 +194,23 @@ FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
   if (!tiles || tiles->getColumn("c2") != 2)
     return schedule.emitOpError(
         "has no ordered tiles; run chunk-order-tiles first");
-  if (tiles->getNumRows() != kernel.getNumTiles())
+  if (tiles->getNumRows() != kernel.getNumPositions())
     return schedule.emitOpError()
-           << "expects to order " << kernel.getNumTiles()
-           << " tiles, as many as the grid of its kernel has, but got "
-           << tiles->getNumRows();
+           << "expects to order " << kernel.getNumPositions()
+           << (kernel.getParts() > 1
+                   ? " tiles and parts of tiles, as many as its kernel computes"
+                   : " tiles, as many as the grid of its kernel has")
+           << ", but got " << tiles->getNumRows();
   SmallVector<int64_t> order;
   llvm::BitVector seen(kernel.getNumTiles());
   for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
     ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
+    std::optional<int64_t> part = kernel.getPartAt(position);
     int64_t tile = 0;
     bool inside = true;
     for (auto [i, coordinate] : llvm::enumerate(row)) {
+      if (part && i == 2)
+        continue;
       int64_t size = i < kernel.getTiles().size() ? kernel.getTiles()[i] : 1;
       inside &= coordinate >= 0 && coordinate < size;
       tile = tile * size + (inside ? coordinate : 0);
@@ -211,6 +218,15 @@ FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
     if (!inside)
       return schedule.emitOpError() << "orders tile [" << row << "] in row "
                                     << position << ", outside the grid";
+    if (part && (row.back() != *part || (*part > 0 && order.back() != tile)))
+      return schedule.emitOpError()
+             << "expects part " << *part << " of "
+             << (*part > 0 ? "the tile before" : "a tile") << " in row "
+             << position << ", but got [" << row << "]";
+    if (part && *part > 0) {
+      order.push_back(tile);
+      continue;
+    }
     if (seen.test(tile))
       return schedule.emitOpError()
              << "orders tile [" << row << "] twice, again in row " << position;
