@@ -77,6 +77,7 @@ public:
                                             footprint.getArgAttr() == name;
                                    }),
                     std::nullopt);
+      depths[1] = depths[0];
       return;
     }
     for (const MemoryAccess &access : findAccesses(ttir, argument))

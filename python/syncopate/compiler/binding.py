@@ -152,9 +152,9 @@ class Parts:
         Raises:
             SyncopateError: There are too few CTAs for `count`.
         """
-        last = tiles % ctas
-        if last == 0:
+        if tiles < 1 or ctas < 1 or tiles % ctas == 0:
             return 1
+        last = tiles % ctas
         if self.count is None:
             return max(1, min(ctas // last, MOST_PARTS, self.steps // LEAST_STEPS))
         if self.count * last > ctas:
