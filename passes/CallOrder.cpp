@@ -88,8 +88,6 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     if (failed(numbers))
       return;
     tileNumbers[rank].assign(numbers->begin(), numbers->end());
-    if (failed(checkShared(rank)))
-      return;
     addQueues(rank);
     int64_t numCtas = getNumCtas(rank);
     strands.push_back({rank, Part::Host, 0, 0, 0, none});
@@ -125,18 +123,6 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       return;
   run();
   valid = succeeded(reportStuck()) && succeeded(collectTwins());
-}
-
-LogicalResult CallOrder::checkShared(int64_t rank) {
-  int64_t end = tileNumbers[rank].size();
-  for (int64_t position = kernel.getNumWholeTiles(); position < end; ++position)
-    if (RowRange range = getTileGroup(rank, position).commands;
-        range.begin < range.end)
-      return tables[rank].getSchedule().emitOpError()
-             << "expects tile " << tileNumbers[rank][position]
-             << " to hand nothing over, since several CTAs compute it and the "
-                "role beside one has to know how often it is handed something";
-  return success();
 }
 
 void CallOrder::addQueues(int64_t rank) {

@@ -248,8 +248,6 @@ private:
   mlir::LogicalResult checkWait(const Strand &strand, WaitRow wait);
   mlir::LogicalResult collectTwins();
   void addQueues(int64_t rank);
-  /// Emits an error if a tile that several CTAs compute hands commands over.
-  mlir::LogicalResult checkShared(int64_t rank);
 
   /// What strand `strand` does at its present step.
   RowRange getStepWaits(const Strand &strand);

@@ -85,6 +85,26 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
   return success();
 }
 
+/// A tile that several CTAs compute hands nothing over.
+static LogicalResult checkShared(const ScheduleTables &tables) {
+  ScheduleOp schedule = tables.getSchedule();
+  auto plan = cast<PlanOp>(schedule->getParentOp());
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  ArrayRef<TileGroupRow> rows = tables.getTileGroups();
+  if (kernel.getParts() == 1 || rows.empty())
+    return success();
+  FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+  if (failed(order))
+    return failure();
+  for (int64_t tile : ArrayRef(*order).drop_front(kernel.getNumWholeTiles()))
+    if (rows[tile].commands.begin < rows[tile].commands.end)
+      return schedule.emitOpError()
+             << "expects tile " << tile
+             << " to hand nothing over, since several CTAs compute it, and the "
+                "role beside one has to know how often it is handed something";
+  return success();
+}
+
 /// What tiles hand over is commands of one co-located realization, each handed
 /// over by one tile; and the others of that are as many as are carried out
 /// before them, or more.
@@ -177,7 +197,8 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
         failed(check("tile_groups", row, tile.commands, "commands",
                      *schedule.getCommands())))
       return failure();
-  if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)))
+  if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)) ||
+      failed(checkShared(tables)))
     return failure();
   const CallRow &call = tables.getCall();
   if (failed(check("calls", 0, call.open, "signals", signals)) ||

@@ -24,7 +24,7 @@
 // WAIT: tile [4, 0] of rank 0 starts without a wait for a transfer that brings what it reads
 
 // RUN: sed "/rank 0/s/\[0, 0, 0, 0, 0, 0\]/[0, 0, 0, 0, 1, 2]/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=HANDED
-// HANDED: expects tile 4 to hand nothing over, since several CTAs compute it and the role beside one has to know how often it is handed something
+// HANDED: expects tile 4 to hand nothing over, since several CTAs compute it, and the role beside one has to know how often it is handed something
 
 !a = !chunk.buffer<12x8xf32>
 !c = !chunk.buffer<12x4xf32>
