@@ -156,7 +156,7 @@ Offset KernelValues::hide(Value value, ArrayRef<const Sum *> sums,
       Variable variable = getHidden(value);
       variable.greatest = greatest;
       Offset offset = Offset::exactly(Sum(variable));
-      offset.cases.front().exact = false;
+      offset.cases.front().exact = greatest.has_value();
       return offset;
     }
   return Offset::unknown(value, reason);
@@ -285,9 +285,7 @@ Offset KernelValues::evaluate(Value value, unsigned depth) {
     if (number == kernel.getTiles().size() && marksPart(kernel, op)) {
       Variable part = getHidden(value);
       part.greatest = kernel.getParts() - 1;
-      Offset offset = Offset::exactly(Sum(part));
-      offset.cases.front().exact = false;
-      return offset;
+      return Offset::exactly(Sum(part));
     }
     if (number >= kernel.getTiles().size())
       return Offset::unknown(value, kNotAffine);
