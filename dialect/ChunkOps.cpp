@@ -191,8 +191,9 @@ int64_t KernelOp::getNumPositions() {
 
 int64_t KernelOp::getTileAt(int64_t position) {
   int64_t past = position - getNumWholeTiles();
-  return past < 0 ? position
-                  : getNumWholeTiles() + past / static_cast<int64_t>(getParts());
+  return past < 0
+             ? position
+             : getNumWholeTiles() + past / static_cast<int64_t>(getParts());
 }
 
 std::optional<int64_t> KernelOp::getPartAt(int64_t position) {

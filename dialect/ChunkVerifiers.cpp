@@ -479,9 +479,10 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "expects parts to be positive, but got " << parts;
   if (parts > 1) {
     if (getTiles().size() > 2)
-      return emitOpError() << "expects a grid of one or two dimensions if tiles "
-                              "are computed in parts, but got "
-                           << getTiles().size();
+      return emitOpError()
+             << "expects a grid of one or two dimensions if tiles "
+                "are computed in parts, but got "
+             << getTiles().size();
     if (int64_t last = tiles % ctas; last > ctas / parts)
       return emitOpError() << "expects a CTA for each part of the last round, "
                               "but got "

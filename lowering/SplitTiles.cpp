@@ -33,7 +33,8 @@ scf::IfOp syncopate::getLastPart(Operation *op) {
   for (Operation *parent = op->getParentOp(); parent;
        op = parent, parent = parent->getParentOp())
     if (auto branch = dyn_cast<scf::IfOp>(parent))
-      if (isLastPart(branch) && op->getParentRegion() == &branch.getThenRegion())
+      if (isLastPart(branch) &&
+          op->getParentRegion() == &branch.getThenRegion())
         return branch;
   return {};
 }

@@ -116,7 +116,8 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
   int64_t tiles = kernel.getNumTiles(), first = 0;
   bool splits = kernel.getParts() > 1, isPart = marksPart(kernel, marker);
   // What the loop is over, in words.
-  StringRef what = splits ? (isPart ? "parts of tiles" : "whole tiles") : "tiles";
+  StringRef what =
+      splits ? (isPart ? "parts of tiles" : "whole tiles") : "tiles";
   if (splits)
     tiles = kernel.getNumWholeTiles();
   if (isPart)
@@ -164,11 +165,10 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
   if (kernel.getNeeds() && endsByTiles(values, loop, tiles))
     return success();
   const Offset &last = values.getOffset(loop.getUpperBound());
-  std::string wanted = ("expects the loop over " + what + " to end at " +
-                        Twine(tiles) + ", " +
-                        (isPart ? "behind them" : "the number of " + what) +
-                        ", but ")
-                           .str();
+  std::string wanted =
+      ("expects the loop over " + what + " to end at " + Twine(tiles) + ", " +
+       (isPart ? "behind them" : "the number of " + what) + ", but ")
+          .str();
   std::optional<int64_t> end = last.getConstant();
   if (end && *end != tiles)
     return explain(wanted + "it ends at " + Twine(*end), loop.getLoc());

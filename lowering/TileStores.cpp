@@ -71,12 +71,12 @@ public:
     Value argument = ttir ? findArgument(ttir, name.getValue()) : Value();
     if (!argument) {
       depths[0].assign(llvm::count_if(kernel.getFootprints(),
-                                   [&](FootprintOp footprint) {
-                                     return footprint.getAccess() ==
-                                                Access::Write &&
-                                            footprint.getArgAttr() == name;
-                                   }),
-                    std::nullopt);
+                                      [&](FootprintOp footprint) {
+                                        return footprint.getAccess() ==
+                                                   Access::Write &&
+                                               footprint.getArgAttr() == name;
+                                      }),
+                       std::nullopt);
       depths[1] = depths[0];
       return;
     }

@@ -152,10 +152,9 @@ private:
     llvm::sort(tiles, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
     for (int64_t position = 0, e = kernel.getNumPositions(); position < e;
          ++position)
-      llvm::append_range(values,
-                         KernelDependence::getCoordinates(
-                             kernel, tiles[kernel.getTileAt(position)],
-                             kernel.getPartAt(position)));
+      llvm::append_range(values, KernelDependence::getCoordinates(
+                                     kernel, tiles[kernel.getTileAt(position)],
+                                     kernel.getPartAt(position)));
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
   }
 };

@@ -107,9 +107,9 @@ private:
             llvm::append_range(waitValues,
                                std::array<int64_t, 2>{signal, count});
       }
-      llvm::append_range(
-          tileValues, KernelDependence::getCoordinates(
-                          kernel, tile, kernel.getPartAt(position)));
+      llvm::append_range(tileValues,
+                         KernelDependence::getCoordinates(
+                             kernel, tile, kernel.getPartAt(position)));
       tileValues.push_back(begin);
       tileValues.push_back(begin + waits.size());
     }

@@ -24,8 +24,9 @@ using namespace chunk;
 namespace {
 
 /// Decides which transfers of a plan tiles hand over. Of the order of the tiles
-/// nothing matters but which ones several CTAs compute: these hand nothing over,
-/// since the role beside a CTA has to know how often it is handed something.
+/// nothing matters but which ones several CTAs compute: these hand nothing
+/// over, since the role beside a CTA has to know how often it is handed
+/// something.
 class Ring {
 public:
   explicit Ring(PlanGraph &graph)

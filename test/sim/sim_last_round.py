@@ -83,7 +83,11 @@ LAST_ROUNDS: dict[str, GemmCase | BothCase] = {
         _AG, shape=(128, 96, 200), config=in_parts(2, 5), realization=_DEDICATED
     ),
     "gathered by TMA": GemmCase(
-        _AG, shape=(128, 96, 200), config=in_parts(2, 5), pointers=False, realization="tma_colocated"
+        _AG,
+        shape=(128, 96, 200),
+        config=in_parts(2, 5),
+        pointers=False,
+        realization="tma_colocated",
     ),
     "operands transposed, with an epilogue": GemmCase(
         _AG,
@@ -111,7 +115,12 @@ LAST_ROUNDS: dict[str, GemmCase | BothCase] = {
         _RS, world=3, shape=(192, 97, 201), config=in_parts(2, 10), tolerance=2e-2
     ),
     "added by a role": GemmCase(
-        _RS, world=3, shape=(96, 104, 200), config=in_parts(2, 5), combine=Combine.ROLE, pointers=False
+        _RS,
+        world=3,
+        shape=(96, 104, 200),
+        config=in_parts(2, 5),
+        combine=Combine.ROLE,
+        pointers=False,
     ),
     "pulled": GemmCase(
         _RS, shape=(128, 97, 201), config=in_parts(3, 13), combine=Combine.ROLE, direction="pull"

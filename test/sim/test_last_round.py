@@ -92,7 +92,9 @@ FAULTS = {
 """Edits of what CTAs do to meet at a tile."""
 
 
-@pytest.mark.parametrize("case", [ADDED, LAST_ROUNDS["exchanged, by pointers"]], ids=["adds", "counted"])
+@pytest.mark.parametrize(
+    "case", [ADDED, LAST_ROUNDS["exchanged, by pointers"]], ids=["adds", "counted"]
+)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_fault_where_parts_meet_is_found(fault, case):
     broken = kernel(fault)(case.build())

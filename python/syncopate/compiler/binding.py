@@ -126,8 +126,8 @@ class Parts:
     """Among how many CTAs the tiles of a kernel's last round are split, for the parameter by which it knows.
 
     The tiles that are left over when each CTA has computed as many as all others would leave most CTAs without work.
-    `compile` splits each of them among as many as there are for it, at most 8 and with at least 4 steps for each, unless
-    `count` says among how many. 1 if that is none.
+    `compile` splits each of them among as many as there are for it, at most 8, and with at least 4 steps for each,
+    unless `count` says among how many. 1 if that is none.
 
     Attributes:
         steps: How often the loop runs by which a tile is computed; a part is some of its turns.
@@ -159,8 +159,8 @@ class Parts:
             return max(1, min(ctas // last, MOST_PARTS, self.steps // LEAST_STEPS))
         if self.count * last > ctas:
             raise SyncopateError(
-                f"parts: count {self.count} of each of the {last} tiles of the last round needs {self.count * last} CTAs, "
-                f"but {ctas} compute; use at most {ctas // last}"
+                f"parts: count {self.count} of each of the {last} tiles of the last round needs {self.count * last} "
+                f"CTAs, but {ctas} compute; use at most {ctas // last}"
             )
         return self.count
 
@@ -283,11 +283,7 @@ def resolve(bind: Mapping[str, Any], tiles: int, ctas: int) -> tuple[dict[str, A
     Raises:
         SyncopateError: The tiles cannot be split as they are to be.
     """
-    counts = {
-        value.choose(tiles, ctas)
-        for name, value in bind.items()
-        if isinstance(value, Parts)
-    }
+    counts = {value.choose(tiles, ctas) for name, value in bind.items() if isinstance(value, Parts)}
     if len(counts) > 1:
         raise SyncopateError(
             f"bind: expects one number of parts, but got {', '.join(map(str, sorted(counts)))}"

@@ -41,14 +41,9 @@ def _multiply(
     """Returns the sum of the products of the blocks from step ``first`` to before ``end`` of a tile's K loop."""
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for step in range(first, end):
-        if TRANSPOSE_A:
-            a = a_desc.load([step * BLOCK_K, m * BLOCK_M]).T
-        else:
-            a = a_desc.load([m * BLOCK_M, step * BLOCK_K])
-        if TRANSPOSE_B:
-            b = b_desc.load([step * BLOCK_K, n * BLOCK_N])
-        else:
-            b = b_desc.load([n * BLOCK_N, step * BLOCK_K]).T
+        k = step * BLOCK_K
+        a = a_desc.load([k, m * BLOCK_M]).T if TRANSPOSE_A else a_desc.load([m * BLOCK_M, k])
+        b = b_desc.load([k, n * BLOCK_N]) if TRANSPOSE_B else b_desc.load([n * BLOCK_N, k]).T
         accumulator = tl.dot(a, b, accumulator, input_precision=PRECISION)
     return accumulator
 
@@ -92,9 +87,9 @@ def gemm(
     not divide M, N or K. See `finish_accumulator` for ``bias_ptr`` and ACTIVATION; PRECISION is how float32 operands
     are multiplied, ``input_precision`` of Triton's dot.
 
-    With PARTS above 1, each of the tiles that are left when all programs have computed as many as each other is computed
-    by PARTS programs, of which there have to be as many. They need ``work_ptr``, memory for
-    [NUM_SMS, BLOCK_M, BLOCK_N] of float32, and ``counters_ptr``, NUM_SMS of i32 that are 0, and stay so.
+    With PARTS above 1, each of the tiles that are left when all programs have computed equally many is computed by
+    PARTS programs, of which there have to be as many. They need ``work_ptr``, memory for [NUM_SMS, BLOCK_M, BLOCK_N]
+    of float32, and ``counters_ptr``, NUM_SMS of i32 that are 0, and stay so.
     """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)

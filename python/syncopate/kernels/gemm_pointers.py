@@ -60,9 +60,7 @@ def _multiply(
 
 
 @triton.jit
-def _store(
-    accumulator, c_ptr, bias_ptr, rows_m, rows_n, M, N, stride_c, ACTIVATION: tl.constexpr
-):
+def _store(accumulator, c_ptr, bias_ptr, rows_m, rows_n, M, N, stride_c, ACTIVATION: tl.constexpr):
     accumulator = finish_accumulator(accumulator, bias_ptr, rows_n, N, ACTIVATION)
     c = c_ptr + rows_m.to(tl.int64)[:, None] * stride_c + rows_n[None, :]
     mask = (rows_m[:, None] < M) & (rows_n[None, :] < N)

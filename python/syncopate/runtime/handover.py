@@ -63,10 +63,10 @@ def _positions(tables: Mapping[str, Table]) -> Int64Array:
     # Tiles are the cells of the grid, each once: in the order of their coordinates, they have their numbers. Of those
     # that several CTAs compute, the parts come one after another, with their numbers for the third coordinate.
     tiles = tables["tiles"]
-    order = np.lexsort([tiles.column(name) for name in ("c2", "c1", "c0")])
-    if len(order) == len(tables["tile_groups"].values):
-        return order
-    return order[tiles.column("c2")[order] == 0]
+    order: Int64Array = np.lexsort([tiles.column(name) for name in ("c2", "c1", "c0")])
+    if 0 < len(tables["tile_groups"].values) < len(order):
+        order = order[tiles.column("c2")[order] == 0]
+    return order
 
 
 def _handed(tables: Mapping[str, Table]) -> Int64Array:
