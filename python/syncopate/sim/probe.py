@@ -179,8 +179,7 @@ def _adapt_kernel(plan: ir.OpView, ctas: int) -> list[str]:
         kernel.attributes["kernel"] = ir.FlatSymbolRefAttr.get(f"{_NAME}_fused")
         kernel.attributes["ctas"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, ctas)
         # It copies what a tile reads all at once.
-        if "parts" in kernel.attributes:
-            del kernel.attributes["parts"]
+        kernel.attributes["parts"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, 1)
         kernel.attributes["arg_names"] = ir.ArrayAttr.get(new)
         for footprint in kernel.regions[0].blocks[0].operations:
             footprint.attributes["arg"] = new[names.index(footprint.attributes["arg"].value)]
