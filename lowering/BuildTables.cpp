@@ -536,7 +536,14 @@ private:
       for (unsigned id : dependence.getSets()[dependence.getSummedSet(tile)])
         last[graph.getQueue(id)] = id;
       SmallVector<unsigned> needed;
+      // Which CTA stores a tile that several compute is not known, and so not
+      // what it has waited for. It computes no other one after that.
+      bool isShared = kernel.getPartAt(position).has_value();
       for (auto [queue, id] : last) {
+        if (isShared) {
+          needed.push_back(id);
+          continue;
+        }
         auto [it, isNew] = waited.try_emplace(
             {static_cast<int64_t>(position % kernel.getCtas()), queue}, id);
         if (!isNew && it->second >= id)

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TileStores.h"
 #include "lowering/TritonModule.h"
@@ -61,6 +62,7 @@ private:
     Operation *before = ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
     if (failed(markFinishedTiles(kernel, before, function, context)))
       return failure();
+    removeLastPartMarkers(function);
     hideCommCtas(kernel, function);
     wrapBody(kernel, body.front(), context, input);
     return success();
@@ -71,18 +73,28 @@ private:
     if (failed(verifyMarkerShape(kernel, marker)))
       return failure();
     unsigned coordinates = kernel.getTiles().size();
+    bool isPart = marksPart(kernel, marker);
     OpBuilder builder(marker);
     Location loc = marker->getLoc();
-    Value position = marker->getOperand(coordinates + 1);
+    Value position = marker->getOperands().back();
     auto read = ReadTileOp::create(builder, loc, context, position);
     WaitOp::create(builder, loc, context, read.getWaitBegin(),
                    read.getWaitEnd());
     for (unsigned i = 0; i < coordinates; ++i)
       marker->getResult(i).replaceAllUsesWith(read->getResult(i));
-    marker->getResult(coordinates)
-        .replaceAllUsesWith(marker->getOperand(coordinates));
+    if (isPart)
+      marker->getResult(coordinates).replaceAllUsesWith(read.getC2());
+    unsigned ordinal = coordinates + isPart;
+    marker->getResult(ordinal).replaceAllUsesWith(marker->getOperand(ordinal));
     marker->erase();
     return success();
+  }
+
+  static void removeLastPartMarkers(Operation *function) {
+    for (Operation *marker : findMarkers(function, kLastPartMarker)) {
+      marker->replaceAllUsesWith(marker->getOperands());
+      marker->erase();
+    }
   }
 
   /// Lets the kernel's own code see the CTAs that compute only.

@@ -229,11 +229,19 @@ private:
     }
     if (policy == TileOrder::Paced)
       interleave(kinds, rows, kernel.getCtas(), rank, ranks);
-    std::vector<int64_t> values;
-    values.reserve(3 * walk.size());
+    std::vector<unsigned> tiles;
+    tiles.reserve(walk.size());
     for (auto &[key, kind] : kinds)
-      for (unsigned position : kind.positions)
-        llvm::append_range(values, walk[position]);
+      llvm::append_range(tiles, kind.positions);
+    std::vector<int64_t> values;
+    int64_t count = kernel.getNumPositions();
+    values.reserve(3 * count);
+    for (int64_t position = 0; position < count; ++position) {
+      auto tile = walk[tiles[kernel.getTileAt(position)]];
+      if (std::optional<int64_t> part = kernel.getPartAt(position))
+        tile[2] = *part;
+      llvm::append_range(values, tile);
+    }
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
   }
 

@@ -233,7 +233,8 @@ def UseTileRingPass : Pass<"chunk-use-tile-ring", "::syncopate::chunk::PlanOp"> 
     as far as that comes after no tile, and behind its last one. So if a tile
     of any rank needs what stands later in a role's queue, by way of whatever
     transfers, that rank has no ring, and its tiles announce by flags what they
-    have computed.
+    have computed. So do tiles that several CTAs compute, since none of these
+    knows beforehand whether it will store the tile.
 
     Requires: realizations; footprints. Ensures: `tile` on the transfers that
     are handed over, and on no other. Example: test/passes/use-tile-ring.mlir.

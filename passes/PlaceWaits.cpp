@@ -112,7 +112,8 @@ private:
                                std::array<int64_t, 2>{signal, count});
       }
       llvm::append_range(tileValues,
-                         KernelDependence::getCoordinates(kernel, tile));
+                         KernelDependence::getCoordinates(
+                             kernel, tile, kernel.getPartAt(position)));
       tileValues.push_back(begin);
       tileValues.push_back(begin + waits.size());
     }

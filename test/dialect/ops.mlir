@@ -60,6 +60,12 @@ chunk.plan @defaults mesh [1] strategy <splits = 0, group = 8> {
   chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {}
 }
 
+// CHECK-LABEL: chunk.plan @split_tiles mesh [1]
+chunk.plan @split_tiles mesh [1] {
+  // CHECK: chunk.kernel @k tiles [5] ctas 4 parts 3 args() {
+  chunk.kernel @k tiles [5] ctas 4 parts 3 args() {}
+}
+
 // CHECK-LABEL: chunk.plan @one_choice mesh [1]
 // CHECK-SAME: strategy <splits = 2>
 chunk.plan @one_choice mesh [1] strategy <splits = 2> {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from syncopate.compiler.arguments import (
     check_options,
     check_types,
 )
-from syncopate.compiler.binding import Binding, Ctas, Footprint, bind_parameters
+from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import fuse, make_spec
 from syncopate.compiler.image import compile_image
@@ -50,8 +51,8 @@ def compile(
     Args:
         kernel: A `@triton.jit` function that marks its tiles with `syncopate.language.tile`.
         plan: The communication. Tiles wait for those of its transfers that bring what they read.
-        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, a number, `Ctas`, or the value of
-            a compile-time parameter.
+        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, `Scratch`, a number, `Ctas`,
+            `Parts`, or the value of a compile-time parameter.
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
@@ -88,8 +89,8 @@ def compile(
             )
     check_numbers(tiles, ctas, timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
-    numbers = {name: ctas for name, value in bind.items() if isinstance(value, Ctas)}
-    binding = bind_parameters(kernel, {**bind, **numbers})
+    resolved, parts = resolve(bind, math.prod(tiles), ctas)
+    binding = bind_parameters(kernel, resolved)
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding, plan)
@@ -97,7 +98,15 @@ def compile(
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
     kernel_op = KernelBinding(
-        name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), needs, place
+        name,
+        tuple(tiles),
+        ctas,
+        parts,
+        binding.buffers,
+        binding.integers,
+        tuple(footprints),
+        needs,
+        place,
     )
     fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
     image, texts = compile_image(spec, fusion.stages["fused"])

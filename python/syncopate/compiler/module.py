@@ -34,6 +34,7 @@ class KernelBinding:
         name: Name of the kernel's function.
         tiles: Size of its grid of tiles.
         ctas: Number of persistent CTAs.
+        parts: Among how many of them each tile of the last round is split.
         buffers: Plan buffers by the parameter that they are bound to.
         integers: Values of the integer parameters.
         footprints: Footprints that are not to be inferred.
@@ -44,6 +45,7 @@ class KernelBinding:
     name: str
     tiles: tuple[int, ...]
     ctas: int
+    parts: int
     buffers: Mapping[str, Buffer]
     integers: Mapping[str, int]
     footprints: tuple[Footprint, ...]
@@ -119,6 +121,7 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
             [values[buffer.name] for buffer in kernel.buffers.values()],
             list(kernel.buffers),
             tokens,
+            parts=kernel.parts if kernel.parts > 1 else None,
             needs=None if kernel.needs is None else values[kernel.needs.buffer.name],
             needs_at=None if kernel.needs is None else kernel.needs.offsets[0],
             integers=ir.DictAttr.get(

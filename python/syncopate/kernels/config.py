@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncopate.compiler.binding import Ctas
+from syncopate.compiler.binding import Ctas, Parts, Scratch
 
 __all__ = ["Activation", "GemmConfig", "Precision"]
 
@@ -51,6 +51,8 @@ class GemmConfig:
         num_stages: Pipeline stages of the K loop.
         num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. At most one fits on a
             streaming multiprocessor.
+        parts: Among how many CTAs each tile of a last round is split that does not fill it, 1 for none;
+            `syncopate.compile` chooses, if it is left out.
     """
 
     block_m: int = 128
@@ -60,6 +62,7 @@ class GemmConfig:
     num_warps: int = 8
     num_stages: int = 3
     num_ctas: int | None = None
+    parts: int | None = None
 
     @classmethod
     def choose(cls, m: int, n: int, *, num_sms: int = 132) -> GemmConfig:
@@ -95,6 +98,17 @@ class GemmConfig:
             "TRANSPOSE_B": False,
             "ACTIVATION": None,
             "PRECISION": Precision.TF32.value,
+            "PARTS": 1,
+            "work_ptr": None,
+            "counters_ptr": None,
+        }
+
+    def last_round(self, k: int) -> dict[str, Any]:
+        """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to."""
+        return {
+            "PARTS": Parts(-(-k // self.block_k), self.parts),
+            "work_ptr": Scratch((Ctas(), self.block_m, self.block_n), "f32", split=True),
+            "counters_ptr": Scratch((Ctas(),), "i32", split=True),
         }
 
     def options(self) -> dict[str, Any]:

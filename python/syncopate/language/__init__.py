@@ -9,6 +9,7 @@ A marker changes nothing: under plain Triton the annotated kernel computes what 
         m, n, i = sy.tile(t, m, n)
 """
 
+from syncopate.language.last_part import LAST_PART_MARKER, last_part
 from syncopate.language.tile import TILE_MARKER, tile
 
-__all__ = ["TILE_MARKER", "tile"]
+__all__ = ["LAST_PART_MARKER", "TILE_MARKER", "last_part", "tile"]

@@ -178,6 +178,8 @@ def _adapt_kernel(plan: ir.OpView, ctas: int) -> list[str]:
         new = [ir.StringAttr.get(f"in{number}") for number in range(len(names))]
         kernel.attributes["kernel"] = ir.FlatSymbolRefAttr.get(f"{_NAME}_fused")
         kernel.attributes["ctas"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, ctas)
+        # It copies what a tile reads all at once.
+        kernel.attributes["parts"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, 1)
         kernel.attributes["arg_names"] = ir.ArrayAttr.get(new)
         for footprint in kernel.regions[0].blocks[0].operations:
             footprint.attributes["arg"] = new[names.index(footprint.attributes["arg"].value)]
