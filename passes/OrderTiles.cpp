@@ -219,7 +219,7 @@ private:
         bool isNew;
         std::tie(kind, isNew) = kinds.try_emplace(key);
         kind->second.waits = last.has_value();
-        kind->second.leaves = leaves < graph.size();
+        kind->second.leaves = leaves < static_cast<int64_t>(graph.size());
         // Until it leaves, a time of departure is the number of the transfer.
         kind->second.peer = kind->second.leaves
                                 ? getPeer(graph, leaves, rank)
