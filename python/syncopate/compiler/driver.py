@@ -18,10 +18,11 @@ from syncopate.compiler.arguments import (
 )
 from syncopate.compiler.binding import Binding, Ctas, Footprint, bind_parameters
 from syncopate.compiler.budgets import check_budgets
-from syncopate.compiler.fusion import fuse, make_spec
-from syncopate.compiler.image import compile_image
-from syncopate.compiler.module import KernelBinding, bind_kernel, needs_comm_ctas
+from syncopate.compiler.fusion import Stages, make_spec
+from syncopate.compiler.image import capture, compile_image, kernel_key
+from syncopate.compiler.module import KernelBinding, needs_comm_ctas
 from syncopate.compiler.program import Program
+from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
@@ -99,11 +100,14 @@ def compile(
     kernel_op = KernelBinding(
         name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), needs, place
     )
-    fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
-    image, texts = compile_image(spec, fusion.stages["fused"])
+    key = kernel_key(kernel, spec)
+    captured = capture(kernel, spec, key)
+    fusion = make_schedule(plan, kernel_op, strategy, key, captured, spec, target)
+    compiled = compile_image(spec, fusion, key)
+    fusion.forget_module()
     schedule = fusion.schedule
     check_budgets(
-        image,
+        compiled.image,
         target,
         stages=spec.options.get("num_stages"),
         ctas=ctas,
@@ -116,15 +120,21 @@ def compile(
         strategy=strategy,
         buffers=schedule.buffers,
         params=binding.params,
-        image=image,
+        image=compiled.image,
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         num_ctas=ctas,
         comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
-        localized=fusion.localized,
+        localized=fusion.localized(compiled.localized_argument),
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,
-        ir={"plan": plan.text, **fusion.stages, **texts},
+        ir=Stages(
+            {
+                **fusion.stages,
+                "ttgir": compiled.ttgir.decode,
+                "ptx": compiled.ptx.decode,
+            }
+        ),
         timeout_ns=round(timeout * 1e9),
     )
 

@@ -16,10 +16,11 @@ from syncopate.plan import Buffer, Chunk, Plan
 
 __all__ = [
     "KernelBinding",
-    "assemble",
+    "add_fused_code",
+    "add_kernel_code",
     "bind_kernel",
     "find_plan",
-    "localized_buffer",
+    "localized_argument",
     "needs_comm_ctas",
     "take_kernel",
     "to_text",
@@ -51,8 +52,10 @@ class KernelBinding:
     place: tuple[str, int]
 
 
-def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> str:
-    """The plan as a module, with a kernel and a strategy in it; the plan itself is not changed.
+def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Module:
+    """The plan as a module in a context of its own, with a kernel and a strategy in it.
+
+    The plan itself is not changed.
 
     Raises:
         PlanError: The binding breaks a rule of `chunk.kernel`.
@@ -65,36 +68,35 @@ def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> str:
         with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
             module.operation.verify()
-    return to_text(module)
+    return module
 
 
-def assemble(
-    plan: str,
-    *,
-    ttir: str,
-    ttgir: str | None = None,
-    device: Mapping[str, str] | None = None,
-) -> ir.Module:
-    """Puts the parts together, in a context of their own.
+def add_kernel_code(module: ir.Module, ttir: str) -> None:
+    """Adds what a schedule is made of besides.
 
     Args:
-        plan: A module with the plan, the kernel's binding in it.
+        module: A module with a plan that has the kernel's binding in it.
         ttir: The kernel before TritonGPU's passes, in generic form.
-        ttgir: The same after them.
-        device: Device functions in generic form, by name.
     """
-    module = parse(plan, new_context())
     with module.context, ir.Location.unknown():
         _add_module(module.body, "ttir", ttir)
-        if ttgir is not None:
-            _add_module(module.body, "ttgir", ttgir)
-        if device is not None:
-            with ir.InsertionPoint(module.body):
-                library = ir.Module.create().operation.clone()
-            library.attributes["sym_name"] = ir.StringAttr.get("device")
-            for name, text in device.items():
-                _add_module(library.regions[0].blocks[0], name, text)
-    return module
+
+
+def add_fused_code(module: ir.Module, *, ttgir: str, device: Mapping[str, str]) -> None:
+    """Adds what the fused kernel is made of.
+
+    Args:
+        module: The same, with that code.
+        ttgir: The kernel after TritonGPU's passes, in generic form.
+        device: Device functions in generic form, by name.
+    """
+    with module.context, ir.Location.unknown():
+        _add_module(module.body, "ttgir", ttgir)
+        with ir.InsertionPoint(module.body):
+            library = ir.Module.create().operation.clone()
+        library.attributes["sym_name"] = ir.StringAttr.get("device")
+        for name, text in device.items():
+            _add_module(library.regions[0].blocks[0], name, text)
 
 
 def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
@@ -187,11 +189,14 @@ def find_plan(module: ir.Module) -> ir.OpView:
     raise InternalError("an assembled module holds no plan")
 
 
-def localized_buffer(plan: ir.OpView) -> str | None:
-    """The buffer whose input a lowered plan's kernel reads where the caller keeps it, if there is one."""
+def localized_argument(plan: ir.OpView) -> str | None:
+    """The argument in whose place a lowered plan's kernel reads the rank's own input where the caller keeps it."""
     for op in plan.regions[0].blocks[0].operations:
         if isinstance(op, ops.KernelOp) and op.localized is not None:
-            return str(op.localized.value)
+            names = [name.value for name in op.attributes["arg_names"]]
+            for name, buffer in zip(names, op.operands, strict=False):
+                if buffer.owner.attributes["name"] == op.localized:
+                    return str(name)
     return None
 
 
