@@ -131,6 +131,7 @@ def compile(
         ir=Stages(
             {
                 **fusion.stages,
+                "fused": compiled.fused.decode,
                 "ttgir": compiled.ttgir.decode,
                 "ptx": compiled.ptx.decode,
             }

@@ -115,12 +115,14 @@ class CompiledKernel:
     Attributes:
         image: Its machine code.
         localized_argument: The argument in whose place it reads the rank's own input where the caller keeps it.
-        ttgir: The kernel as Triton prints it.
+        fused: The kernel, in generic form.
+        ttgir: The same as Triton prints it.
         ptx: What Triton makes of that.
     """
 
     image: KernelImage
     localized_argument: str | None
+    fused: bytes
     ttgir: bytes
     ptx: bytes
 
@@ -156,6 +158,7 @@ def _compile(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> Mapping[str, 
         "image.json": json.dumps(meta).encode(),
         "kernel.json": json.dumps({"localized_argument": fusion.localized_argument}).encode(),
         "kernel.cubin": image.cubin,
+        "kernel.mlir": fused.encode(),
         "kernel.ttgir": compiled.asm["ttgir"].encode(),
         "kernel.ptx": compiled.asm["ptx"].encode(),
     }
@@ -171,6 +174,7 @@ def _read_entry(entry: Mapping[str, bytes]) -> CompiledKernel:
     return CompiledKernel(
         KernelImage(cubin=entry["kernel.cubin"], **meta),
         json.loads(entry["kernel.json"])["localized_argument"],
+        entry["kernel.mlir"],
         entry["kernel.ttgir"],
         entry["kernel.ptx"],
     )

@@ -168,13 +168,7 @@ def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
     dedicated = {role.spelling for role in Realization if role.is_dedicated}
     if getattr(strategy.realization, "value", strategy.realization) in dedicated:
         return True
-    module = parse(plan.text, new_context())
-    named = {
-        str(op.attributes["realization"])
-        for op in find_plan(module).regions[0].blocks[0].operations
-        if "realization" in op.attributes
-    }
-    return any(f"#chunk<realization {spelling}>" in named for spelling in dedicated)
+    return not dedicated.isdisjoint(plan.realizations)
 
 
 def find_plan(module: ir.Module) -> ir.OpView:

@@ -22,7 +22,7 @@ def tile_coordinates(t, tiles_m, tiles_n, GROUP_M: tl.constexpr):
     return m, n
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M", "K"])
 def gemm(
     a_desc,
     b_desc,

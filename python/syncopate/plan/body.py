@@ -140,6 +140,16 @@ class PlanBody:
         return size
 
     @property
+    def realizations(self) -> set[str]:
+        """The realizations that transfers of the plan name, as chunk IR spells them."""
+        named = {
+            str(op.attributes["realization"])
+            for op in self._op.regions[0].blocks[0].operations
+            if "realization" in op.attributes
+        }
+        return {text.removeprefix("#chunk<realization ").removesuffix(">") for text in named}
+
+    @property
     def text(self) -> str:
         """The plan as chunk IR, one module."""
         return str(self._module)
