@@ -45,8 +45,14 @@ def compile(
     needs: Chunk | None = None,
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
+    check_tables: bool = True,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
+
+    Machine code is made once for each kernel, way of compiling it, and what it depends on of a plan, which is no shape,
+    number of transfers or tile order, and is kept on disk. With it at hand, another plan costs its tables alone, which
+    are kept too. An integer of the kernel that code should not depend on, such as a number of rows, should be one of
+    its `do_not_specialize`: else Triton makes other code where another power of two, up to 16, divides it.
 
     Args:
         kernel: A `@triton.jit` function that marks its tiles with `syncopate.language.tile`.
@@ -67,6 +73,8 @@ def compile(
             for it that tiles read nothing that these transfers do not bring. Left out, tiles wait for all.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
+        check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
+            most of the time that tables take; plans are checked in any case.
 
     Returns:
         The program.
@@ -102,7 +110,9 @@ def compile(
     )
     key = kernel_key(kernel, spec)
     captured = capture(kernel, spec, key)
-    fusion = make_schedule(plan, kernel_op, strategy, key, captured, spec, target)
+    fusion = make_schedule(
+        plan, kernel_op, strategy, key, captured, spec, target, check_tables=check_tables
+    )
     compiled = compile_image(spec, fusion, key)
     fusion.forget_module()
     schedule = fusion.schedule

@@ -112,6 +112,7 @@ class Fusion:
         target: Target,
         *,
         options: str = "",
+        check_tables: bool = True,
         written: str | None = None,
     ) -> None:
         """Makes the schedule.
@@ -122,6 +123,7 @@ class Fusion:
             spec: How it is compiled, from `make_spec`.
             target: What to compile for.
             options: Of the pipeline: choices that go before the plan's strategy.
+            check_tables: Whether the tables are checked against the plan.
             written: The plan as it was written, if that is something else.
 
         Raises:
@@ -131,7 +133,7 @@ class Fusion:
         self.captured = captured
         self._plan, self._spec, self._options = to_text(plan), spec, options
         self._written = self._plan if written is None else written
-        self._scheduled: ir.Module | None = self._run_plan_pipeline(plan)
+        self._scheduled: ir.Module | None = self._run_plan_pipeline(plan, check_tables)
         self.schedule = read_schedule(find_plan(plan))
         tables = self.schedule.tables
         check_tma(tables, self.schedule.buffers, target)
@@ -142,9 +144,10 @@ class Fusion:
     def _parse_plan(self) -> ir.Module:
         return parse(self._plan, new_context())
 
-    def _run_plan_pipeline(self, module: ir.Module) -> ir.Module:
+    def _run_plan_pipeline(self, module: ir.Module, check_tables: bool) -> ir.Module:
         add_kernel_code(module, self.captured.ttir)
-        run_pipeline(module, f"syncopate-plan-pipeline{{{self._options}}}")
+        options = f"{self._options} check_tables={str(check_tables).lower()}"
+        run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
         return module
 
     def _library(self) -> Mapping[str, str]:
@@ -171,7 +174,7 @@ class Fusion:
 
     @functools.cached_property
     def _lowered(self) -> tuple[str, str, str | None]:
-        module = self._scheduled or self._run_plan_pipeline(self._parse_plan())
+        module = self._scheduled or self._run_plan_pipeline(self._parse_plan(), check_tables=False)
         self.forget_module()
         add_fused_code(module, ttgir=self.captured.ttgir, device=self._library())
         run_pipeline(module, "syncopate-kernel-pipeline")

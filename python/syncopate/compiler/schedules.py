@@ -39,6 +39,8 @@ def make_schedule(
     captured: Captured,
     spec: KernelSpec,
     target: Target,
+    *,
+    check_tables: bool,
 ) -> Fusion:
     """The schedule of a plan with a kernel, the one that was made before if it is asked for again.
 
@@ -50,20 +52,22 @@ def make_schedule(
         captured: The kernel.
         spec: How it is compiled.
         target: What for.
+        check_tables: Whether the tables are checked against the plan.
 
     Raises:
         PlanError: The plan, or the kernel's binding to it, breaks a rule.
         SyncopateError: A footprint is malformed, or the target lacks what a realization needs.
     """
     text = plan.text
-    key = (text, _key_of(binding), strategy, kernel_key, target)
+    key = (text, _key_of(binding), strategy, kernel_key, target, check_tables)
     found = _kept.get(key)
     if found is not None:
         schedule_statistics.hits += 1
         _kept.move_to_end(key)
         return found
     schedule_statistics.misses += 1
-    fusion = Fusion(bind_kernel(plan, binding, strategy), captured, spec, target, written=text)
+    module = bind_kernel(plan, binding, strategy)
+    fusion = Fusion(module, captured, spec, target, check_tables=check_tables, written=text)
     _kept[key] = fusion
     while len(_kept) > MOST_SCHEDULES:
         _kept.popitem(last=False)
