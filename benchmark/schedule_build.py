@@ -2,10 +2,10 @@
 
     python benchmark/schedule_build.py
 
-Prints a table in Markdown, in milliseconds of processor time of the one thread that works, medians of some runs: for 8 ranks with about 1,000 tiles each
-of plans that gather or reduce, the passes that make tables and those that check, and `syncopate.compile` from the plan
-in Python to the program with all that is around them. Every run has another number of rows, so that no schedule is
-found among those made before, and the same kernel.
+Prints a table in Markdown, in milliseconds of processor time of the one thread that works, medians of some runs: for 8
+ranks with about 1,000 tiles each of plans that gather or reduce, the passes that make tables, those that check, and
+`syncopate.compile` from the plan in Python to the program with all that is around them. Every run has another number of
+rows, so that no schedule is found among those made before, and the same kernel.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from syncopate.abi import Realization
 from syncopate.compiler.binding import Footprint
 from syncopate.compiler.strategy import Strategy
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.ir import new_context, parse, translate_errors
+from syncopate.ir import translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan import Buffer, Chunk, Plan
@@ -53,7 +53,7 @@ class KernelBinding:
 
 
 def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Module:
-    """The plan as a module in a context of its own, with a kernel and a strategy in it.
+    """A copy of the plan's module, with a kernel and a strategy in it.
 
     The plan itself is not changed.
 
@@ -61,7 +61,7 @@ def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Mod
         PlanError: The binding breaks a rule of `chunk.kernel`.
         SyncopateError: A footprint is malformed.
     """
-    module = parse(plan.text_with_locations, new_context())
+    module = plan.copy_module()
     with module.context, ir.Location.unknown():
         plan_op = find_plan(module)
         plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)

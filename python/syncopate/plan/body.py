@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, translate_errors
+from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import describe, to_integer, to_integers, to_string
@@ -158,6 +158,10 @@ class PlanBody:
     def text_with_locations(self) -> str:
         """The same with the source line of every operation."""
         return str(self._module.operation.get_asm(enable_debug_info=True))
+
+    def copy_module(self) -> ir.Module:
+        """The plan as it is now, as another module in the same context, which is costly to make."""
+        return parse(self.text_with_locations, self._context)
 
     def _own_buffer(self, name: str, buffer: Buffer) -> Buffer:
         if not isinstance(buffer, Buffer):
