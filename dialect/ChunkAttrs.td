@@ -96,7 +96,7 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     there are any.
 
     With `splits = 0`, that number is chosen for each transfer by its size:
-    pieces of 8 MiB or more, and at most four of them.
+    at most four pieces, of 8 MiB and 512 rows or more.
 
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,
