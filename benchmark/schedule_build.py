@@ -18,11 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.compiler.schedules import schedule_statistics
 from syncopate.ir import new_context, parse
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.mlir.passmanager import PassManager
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
 
 RANKS = 8
 N, K = 2048, 1024
@@ -57,7 +58,7 @@ def make_sum(rows: int) -> tuple[Any, dict[str, Any]]:
     """GEMM whose parts are reduced and scattered."""
     plan = syncopate.Plan("sum", [RANKS])
     c = plan.buffer("c", (rows, N), "bf16")
-    reduce_scatter_tiles(plan, c, combine=Combine.ROLE)
+    reduce_scatter_tiles(plan, c, syncopate.Strategy(combine=Combine.ROLE))
     return plan, bind_gemm(syncopate.Tensor("a", (rows, K), "bf16"), N, GemmConfig(), c=c)
 
 

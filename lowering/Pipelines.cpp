@@ -29,7 +29,7 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<std::string> realization{*this, "realization",
                                   llvm::cl::desc("realization of transfers")};
   Option<std::string> order{*this, "order", llvm::cl::desc("order of tiles")};
-  Option<int64_t> group{*this, "group",
+  Option<int64_t> groupM{*this, "group_m",
                         llvm::cl::desc("rows of tiles that stay together"),
                         llvm::cl::init(0)};
   Option<int64_t> pause{
@@ -61,7 +61,7 @@ void buildPlanPipeline(OpPassManager &manager,
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
   tables.addPass(createSeparateInputsPass());
-  tables.addPass(createOrderTilesPass({options.order, options.group}));
+  tables.addPass(createOrderTilesPass({options.order, options.groupM}));
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());

@@ -193,7 +193,7 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     at which the last chunk that they read arrives, in a model where each rank
     moves its chunks one after another at one rate; tiles that read only the
     rank's own input come first. Tiles of the same time keep the locality of
-    Triton's grouped order: `group` rows of tiles are walked column by column.
+    Triton's grouped order: `group_m` rows of tiles are walked column by column.
     `grouped` ignores arrival. Tiles of a kernel with `needs` come by their first
     coordinate.
 
@@ -206,7 +206,7 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
   let options = [
     Option<"order", "order", "std::string", "\"\"",
            "arrival or grouped (default: the strategy's)">,
-    Option<"group", "group", "int64_t", "0",
+    Option<"groupM", "group_m", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];
 }

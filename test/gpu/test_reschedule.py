@@ -10,8 +10,9 @@ import torch
 from workloads import TOLERANCE, random_matrix
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
 from syncopate.runtime import cuda, load
 
 pytestmark = pytest.mark.gpu(1)
@@ -22,14 +23,14 @@ CONFIG = GemmConfig(block_n=128, num_ctas=24)
 
 
 def build(workload, realization, m):
-    strategy = syncopate.Strategy(realization=realization, comm_ctas=4)
+    strategy = syncopate.Strategy(realization=realization, comm_ctas=4, combine=Combine.ROLE)
     plan = syncopate.Plan(workload, [WORLD])
     if workload == "gather":
         a = plan.buffer("a", (m, K), "bf16", shard_axis=0)
         plan.all_gather(a)
         return syncopate.compile(gemm, plan, **bind_gemm(a, N, CONFIG), strategy=strategy)
     c = plan.buffer("c", (m, N), "bf16")
-    reduce_scatter_tiles(plan, c, combine=Combine.ROLE)
+    reduce_scatter_tiles(plan, c, strategy)
     a = syncopate.Tensor("a", (m, K), "bf16")
     return syncopate.compile(gemm, plan, **bind_gemm(a, N, CONFIG, c=c), strategy=strategy)
 

@@ -12,10 +12,9 @@ from sim_sums import Collective, SumCase
 
 import syncopate
 from syncopate import bridge
+from syncopate.choices import Combine, Direction, Realization
 from syncopate.compiler.schedules import schedule_statistics
-from syncopate.compiler.strategy import Direction, Realization
 from syncopate.kernels import bind_gemm, gemm
-from syncopate.plan.templates import Combine
 from syncopate.sim.simulate import simulate
 
 WORLD, N, K = 3, 72, 40

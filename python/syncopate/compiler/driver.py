@@ -14,6 +14,7 @@ from syncopate.compiler.arguments import (
     check_binding,
     check_numbers,
     check_options,
+    check_strategy,
     check_types,
 )
 from syncopate.compiler.binding import Binding, Ctas, Footprint, bind_parameters
@@ -23,11 +24,11 @@ from syncopate.compiler.image import capture, compile_image, kernel_key
 from syncopate.compiler.module import KernelBinding, needs_comm_ctas
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
-from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import DEFAULT_TIMEOUT_NS, INPUT_DESCRIPTOR, Table
+from syncopate.strategy import Strategy
 
 __all__ = ["compile"]
 
@@ -64,7 +65,7 @@ def compile(
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
             out, as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers
             are carried out by CTAs of their own.
-        strategy: The choices that the plan leaves open.
+        strategy: The choices that the plan leaves open; those that its templates have followed if it is left out.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
         needs: A part of a plan buffer of i32 of one dimension, an input of every rank, with an entry for each first
@@ -85,9 +86,11 @@ def compile(
         BudgetError: The fused kernel does not fit on the target.
     """
     target = Target.parse(target)
-    strategy = Strategy() if strategy is None else strategy
+    if strategy is None:
+        strategy = getattr(plan, "strategy", None) or Strategy()
     options = {} if options is None else options
     check_types(kernel, plan, bind, strategy, footprints, needs, options)
+    check_strategy(plan, strategy)
     if ctas is None:
         ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
         if ctas < 1:

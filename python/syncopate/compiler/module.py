@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from syncopate.abi import Realization
 from syncopate.compiler.binding import Footprint
-from syncopate.compiler.strategy import Strategy
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.ir import translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan import Buffer, Chunk, Plan
+from syncopate.strategy import Strategy
 
 __all__ = [
     "KernelBinding",

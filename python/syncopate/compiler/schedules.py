@@ -9,9 +9,9 @@ from typing import Final
 from syncopate.bridge import Captured, KernelSpec
 from syncopate.compiler.fusion import Fusion
 from syncopate.compiler.module import KernelBinding, bind_kernel
-from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.plan import Plan
+from syncopate.strategy import Strategy
 
 __all__ = ["MOST_SCHEDULES", "make_schedule", "schedule_statistics"]
 
