@@ -64,7 +64,9 @@ def Chunk_ReductionAttr
 def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
     "the order in which a rank computes its tiles", [
       I32EnumAttrCase<"Arrival", 0, "arrival">,
-      I32EnumAttrCase<"Grouped", 1, "grouped">]>;
+      I32EnumAttrCase<"Grouped", 1, "grouped">,
+      I32EnumAttrCase<"Paced", 2, "paced">,
+      I32EnumAttrCase<"Given", 3, "given">]>;
 
 def Chunk_TileOrderAttr
     : EnumAttr<Chunk_Dialect, Chunk_TileOrder, "tile_order">;

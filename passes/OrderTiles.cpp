@@ -7,6 +7,7 @@
 
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
+#include "passes/Tables.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -45,6 +46,11 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
       plan.emitOpError() << "expects group_m to be positive, but got " << rows;
       return signalPassFailure();
     }
+    if (policy == TileOrder::Given) {
+      if (failed(keepGiven(plan)))
+        return signalPassFailure();
+      return;
+    }
     for (auto schedule :
          llvm::make_early_inc_range(plan.getBody().getOps<ScheduleOp>()))
       schedule.erase();
@@ -71,7 +77,8 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
           return signalPassFailure();
         ScheduleOp::create(builder, kernel.getLoc(), kernel.getKernelAttr(),
                            builder.getI64IntegerAttr(rank),
-                           orderTiles(kernel, walk, dependence, arrival,
+                           orderTiles(kernel, walk, rows, plan.getNumRanks(),
+                                      graph, dependence, arrival,
                                       orderGroups(graph, groups, rank, policy),
                                       groups, policy),
                            TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
@@ -82,6 +89,35 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
   }
 
 private:
+  /// Leaves of each schedule the order of its tiles alone.
+  LogicalResult keepGiven(PlanOp plan) {
+    llvm::SmallDenseMap<std::pair<StringAttr, int64_t>, ScheduleOp> given;
+    for (auto schedule : plan.getBody().getOps<ScheduleOp>())
+      given[{schedule.getKernelAttr().getAttr(), schedule.getRank()}] =
+          schedule;
+    for (auto kernel : plan.getBody().getOps<KernelOp>())
+      for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
+        ScheduleOp schedule =
+            given.lookup({kernel.getKernelAttr().getAttr(), rank});
+        if (!schedule)
+          return kernel.emitOpError()
+                 << "has no chunk.schedule with tiles for rank " << rank
+                 << ", though the order of tiles is to be given";
+        if (failed(readTileOrder(kernel, schedule)))
+          return failure();
+        OpBuilder builder(schedule);
+        ScheduleOp::create(builder, schedule.getLoc(), schedule.getKernelAttr(),
+                           schedule.getRankAttr(), *schedule.getTiles(),
+                           TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
+                           TableAttr{}, TableAttr{});
+        schedule.erase();
+      }
+    auto &analysis = getAnalysis<PlanAnalysis>();
+    analysis.setTiles([](unsigned) { return std::nullopt; });
+    markAnalysesPreserved<PlanAnalysis>();
+    return success();
+  }
+
   static LogicalResult requireFootprints(KernelOp kernel) {
     for (Attribute name : kernel.getArgNames())
       if (llvm::none_of(kernel.getFootprints(), [&](FootprintOp footprint) {
@@ -110,7 +146,7 @@ private:
                        graph.getDstPlace(id).first != rank);
         time = std::min<int64_t>(time, leaves ? id : graph.size() + id);
       }
-      times.push_back(policy == TileOrder::Arrival ? time : 0);
+      times.push_back(policy == TileOrder::Grouped ? 0 : time);
     }
     return times;
   }
@@ -132,46 +168,111 @@ private:
     return tiles;
   }
 
+  /// Tiles that can start and should be done at the same times.
+  struct Kind {
+    /// Their positions in the walk.
+    std::vector<unsigned> positions;
+    /// Whom they are for, or else from whom the last that they wait for comes;
+    /// the rank itself if there is nobody.
+    int64_t peer;
+    bool leaves, waits;
+  };
+  /// By whether they add to what has arrived, by when the last that they wait
+  /// for arrives, and by when they should be done.
+  using Kinds = std::map<std::tuple<bool, int64_t, int64_t>, Kind>;
+
   static TableAttr orderTiles(KernelOp kernel,
                               ArrayRef<std::array<int64_t, 3>> walk,
+                              int64_t rows, int64_t ranks, PlanGraph &graph,
                               KernelDependence &dependence,
                               ArrayRef<int64_t> arrival,
                               ArrayRef<int64_t> departure,
                               const TileGroups &groups, TileOrder policy) {
     int64_t rank = dependence.getRank();
-    // When the last transfer of each set arrives.
-    SmallVector<int64_t> last(dependence.getSets().size());
-    if (policy == TileOrder::Arrival)
-      for (auto [set, time] : llvm::zip(dependence.getSets(), last))
-        for (unsigned id : set)
-          time = std::max(time, arrival[id]);
+    // The last transfer of each set to arrive, and when it does.
+    SmallVector<std::optional<unsigned>> latest;
+    for (ArrayRef<unsigned> set : dependence.getSets()) {
+      auto it = llvm::max_element(
+          set, [&](unsigned a, unsigned b) { return arrival[a] < arrival[b]; });
+      latest.push_back(it == set.end() ? std::nullopt : std::optional(*it));
+    }
     std::array<int64_t, 3> grid{1, 1, 1};
     llvm::copy(kernel.getTiles(), grid.begin());
     // Tiles that differ in when they can start, or in when they should be done,
     // are few kinds; within one the walk stays as it is.
-    std::map<std::tuple<bool, int64_t, int64_t>, std::vector<unsigned>> kinds;
+    Kinds kinds;
     auto kind = kinds.end();
     for (auto [position, tile] : llvm::enumerate(walk)) {
       int64_t number = (tile[0] * grid[1] + tile[1]) * grid[2] + tile[2];
       int64_t group = groups.getGroup(rank, number);
       int64_t leaves = group < 0 ? std::numeric_limits<int64_t>::max()
                                  : departure[group - groups.getFirst(rank)];
+      std::optional<unsigned> last = latest[dependence.getSet(number)];
       // Tiles of other ranks, which may wait for none of this rank's that add,
       // make what those add to: they would wait for each other otherwise.
-      bool adds =
-          policy == TileOrder::Arrival &&
-          !dependence.getSets()[dependence.getSummedSet(number)].empty();
-      std::tuple key(adds, last[dependence.getSet(number)], leaves);
-      if (kind == kinds.end() || kind->first != key)
-        kind = kinds.try_emplace(key).first;
-      kind->second.push_back(position);
+      std::tuple key(
+          !dependence.getSets()[dependence.getSummedSet(number)].empty(),
+          last ? arrival[*last] : 0, leaves);
+      if (policy == TileOrder::Grouped)
+        key = {false, 0, leaves};
+      if (kind == kinds.end() || kind->first != key) {
+        bool isNew;
+        std::tie(kind, isNew) = kinds.try_emplace(key);
+        kind->second.waits = last.has_value();
+        kind->second.leaves = leaves < graph.size();
+        // Until it leaves, a time of departure is the number of the transfer.
+        kind->second.peer = kind->second.leaves
+                                ? getPeer(graph, leaves, rank)
+                                : (last ? getPeer(graph, *last, rank) : rank);
+      }
+      kind->second.positions.push_back(position);
     }
+    if (policy == TileOrder::Paced)
+      interleave(kinds, rows, kernel.getCtas(), rank, ranks);
     std::vector<int64_t> values;
     values.reserve(3 * walk.size());
-    for (auto &[key, positions] : kinds)
-      for (unsigned position : positions)
+    for (auto &[key, kind] : kinds)
+      for (unsigned position : kind.positions)
         llvm::append_range(values, walk[position]);
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
+  }
+
+  /// The other rank of a transfer.
+  static int64_t getPeer(PlanGraph &graph, unsigned id, int64_t rank) {
+    int64_t src = graph.getSrcPlace(id).first;
+    return src == rank ? graph.getDstPlace(id).first : src;
+  }
+
+  /// Merges kinds that differ in their peers, so that each stretch of as many
+  /// tiles as there are CTAs has about as many for every peer, in blocks of
+  /// whole columns of the walk.
+  static void interleave(Kinds &kinds, int64_t rows, int64_t ctas, int64_t rank,
+                         int64_t ranks) {
+    // What leaves comes before what stays, and what can start at once before
+    // what waits; peers in the order of their distance.
+    std::map<std::tuple<bool, bool, bool>,
+             std::map<int64_t, std::vector<unsigned>>>
+        phases;
+    for (auto &[key, kind] : kinds)
+      llvm::append_range(phases[{std::get<0>(key), !kind.leaves, kind.waits}]
+                               [(kind.peer - rank + ranks) % ranks],
+                         kind.positions);
+    kinds.clear();
+    int64_t phase = 0;
+    for (auto &[key, streams] : phases) {
+      int64_t peers = streams.size();
+      size_t block = rows * std::max<int64_t>(1, ctas / (rows * peers));
+      Kind merged{{}, rank, false, false};
+      size_t longest = 0;
+      for (auto &[distance, positions] : streams)
+        longest = std::max(longest, positions.size());
+      for (size_t begin = 0; begin < longest; begin += block)
+        for (auto &[distance, positions] : streams)
+          for (size_t i = begin; i < std::min(begin + block, positions.size());
+               ++i)
+            merged.positions.push_back(positions[i]);
+      kinds.try_emplace({false, phase++, 0}, std::move(merged));
+    }
   }
 };
 

@@ -194,18 +194,24 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     moves its chunks one after another at one rate; tiles that read only the
     rank's own input come first. Tiles of the same time keep the locality of
     Triton's grouped order: `group_m` rows of tiles are walked column by column.
-    `grouped` ignores arrival. Tiles of a kernel with `needs` come by their first
+    `grouped` ignores arrival. `paced` interleaves tiles by the ranks that their
+    results are for, or else by those that what they wait for comes from, so
+    that every peer has about the same at any time: of as many tiles in a row as
+    there are CTAs, each has an equal part, in whole columns of `group_m` rows
+    (Entwine). `given` keeps the tiles of the `chunk.schedule` operations that
+    stand in the plan. Tiles of a kernel with `needs` come by their first
     coordinate.
 
     Requires: realizations; a footprint for each bound argument.
     Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
     `tile` on transfers.
-    Errors: a tile that reads what no input or transfer provides.
+    Errors: a tile that reads what no input or transfer provides; an order that
+    is to be given and is not there, or is not one of all tiles.
     Example: test/passes/order-tiles.mlir.
   }];
   let options = [
     Option<"order", "order", "std::string", "\"\"",
-           "arrival or grouped (default: the strategy's)">,
+           "arrival, grouped, paced or given (default: the strategy's)">,
     Option<"groupM", "group_m", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];

@@ -152,19 +152,10 @@ def build_program(
     if config.num_ctas is not None and variant.dedicated:
         comm_ctas = min(comm_ctas, config.num_ctas // 2)
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
-    plan = syncopate.Plan(workload.value, mesh=[world_size])
-    strategy = syncopate.Strategy(
-        algorithm=algorithm,
-        direction=variant.direction,
-        realization=variant.realization,
-        splits=variant.splits,
-        group_m=config.group_m,
-        pause=variant.pause,
-        comm_ctas=comm_ctas,
-        combine=variant.combine if workload.sums else None,
-        reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
+    strategy = dataclasses.replace(
+        make_strategy(variant, workload, config), algorithm=algorithm, comm_ctas=comm_ctas
     )
-    bound = _ADDITIONS[workload](plan, (m, n, k), dtype, strategy)
+    plan, bound = plan_workload((m, n, k), strategy, world_size, workload, dtype)
     pointers = not tma_can_address(n, k)
     return syncopate.compile(
         gemm_pointers if pointers else gemm,
@@ -174,6 +165,40 @@ def build_program(
         target="sm_90",
         timeout=timeout,
     )
+
+
+def make_strategy(variant: Variant, workload: Workload, config: GemmConfig) -> syncopate.Strategy:
+    """The choices of a variant."""
+    return syncopate.Strategy(
+        direction=variant.direction,
+        realization=variant.realization,
+        splits=variant.splits,
+        group_m=config.group_m,
+        pause=variant.pause,
+        comm_ctas=variant.comm_ctas,
+        combine=variant.combine if workload.sums else None,
+        reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
+    )
+
+
+def plan_workload(
+    shape: tuple[int, int, int],
+    strategy: syncopate.Strategy,
+    world_size: int,
+    workload: Workload,
+    dtype: str = "bf16",
+) -> tuple[Any, dict[str, Any]]:
+    """The plan of a workload, and what is A, and, where it is the plan's, C.
+
+    Args:
+        shape: M, N and K of one rank's GEMM.
+        strategy: How.
+        world_size: Number of ranks.
+        workload: What is moved.
+        dtype: Of A, B and C.
+    """
+    plan = syncopate.Plan(workload.value, mesh=[world_size])
+    return plan, _ADDITIONS[workload](plan, shape, dtype, strategy)
 
 
 def _add_all_gather(plan: Any, shape: Any, dtype: str, strategy: Any) -> dict[str, Any]:

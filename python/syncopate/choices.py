@@ -53,6 +53,7 @@ class TileOrder(enum.Enum):
 
     ARRIVAL = "arrival"
     GROUPED = "grouped"
+    PACED = "paced"
 
 
 class Combine(enum.Enum):
