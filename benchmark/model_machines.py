@@ -170,7 +170,7 @@ def cells(machine: Machine, ranks: int, algorithm: str) -> Iterator[Cell]:
             strategy = syncopate.Strategy(
                 algorithm=algorithm if workload is Workload.AG_GEMM else "direct",
                 realization=realization,
-                group=config.group_m,
+                group_m=config.group_m,
             )
             schedule = schedule_gemm(plan, n, config, strategy, num_sms=machine.sms, **buffers)
             alone = predict(schedule, KernelCost(1e-3), machine)

@@ -22,7 +22,8 @@ def compile_program(
     # rank's own block then add to what has arrived.
     plan = syncopate.Plan("gemm_rs", mesh=[world])
     c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c, splits=arguments.splits, realization=arguments.realization)
+    strategy = syncopate.Strategy(splits=arguments.splits, realization=arguments.realization)
+    reduce_scatter_tiles(plan, c, strategy)
 
     # The kernel's parameters: C is the plan's buffer; A and B are the rank's own tensors `a` and `b`.
     a = syncopate.Tensor("a", (m, k), "bf16")

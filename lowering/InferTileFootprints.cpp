@@ -79,11 +79,6 @@ private:
     }
     if (failed(verifyTileLoop(kernel, function)))
       return failure();
-    ModuleOp ttgir = findModule(getOperation(), kTTGIRModule);
-    Operation *compiled =
-        ttgir ? findFunction(ttgir, kernel.getKernel()) : nullptr;
-    if (compiled && failed(verifyNotSpecialized(kernel, function, compiled)))
-      return failure();
     // What is inferred of one argument says nothing of another, and all are
     // looked at before the first footprint is added.
     SmallVector<std::tuple<StringAttr, Access, Region>> found;

@@ -29,7 +29,7 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<std::string> realization{*this, "realization",
                                   llvm::cl::desc("realization of transfers")};
   Option<std::string> order{*this, "order", llvm::cl::desc("order of tiles")};
-  Option<int64_t> group{*this, "group",
+  Option<int64_t> groupM{*this, "group_m",
                         llvm::cl::desc("rows of tiles that stay together"),
                         llvm::cl::init(0)};
   Option<int64_t> pause{
@@ -40,6 +40,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "comm_ctas",
       llvm::cl::desc("CTAs that dedicated realizations have"),
       llvm::cl::init(0)};
+  Option<bool> checkTables{
+      *this, "check_tables",
+      llvm::cl::desc("check the tables that were made against the plan"),
+      llvm::cl::init(true)};
 };
 
 void buildPlanPipeline(OpPassManager &manager,
@@ -57,12 +61,13 @@ void buildPlanPipeline(OpPassManager &manager,
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
   tables.addPass(createSeparateInputsPass());
-  tables.addPass(createOrderTilesPass({options.order, options.group}));
+  tables.addPass(createOrderTilesPass({options.order, options.groupM}));
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());
   tables.addPass(createBuildTablesPass({options.pause}));
-  tables.addPass(createCheckTablesPass());
+  if (options.checkTables)
+    tables.addPass(createCheckTablesPass());
 }
 
 /// Everything that can be said of a plan without its kernel's code, once more:

@@ -43,6 +43,10 @@ private:
     if (!function)
       return kernel.emitOpError()
              << "expects a function of this name in a module @" << kTTGIRModule;
+    ModuleOp ttir = findModule(getOperation(), kTTIRModule);
+    Operation *before = ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
+    if (failed(verifyNotSpecialized(kernel, before, function)))
+      return failure();
     Region &body = function->getRegion(0);
     Value input = findArgument(function, kInputArgument);
     if (!body.hasOneBlock() || !input)
@@ -58,8 +62,6 @@ private:
     for (Operation *marker : markers)
       if (failed(replaceMarker(kernel, marker, context)))
         return failure();
-    ModuleOp ttir = findModule(getOperation(), kTTIRModule);
-    Operation *before = ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
     if (failed(markFinishedTiles(kernel, before, function, context)))
       return failure();
     removeLastPartMarkers(function);

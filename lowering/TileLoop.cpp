@@ -223,14 +223,15 @@ LogicalResult syncopate::verifyNotSpecialized(KernelOp kernel,
          "specialized them: the tile marker stands in several partitions, of "
          "which each would wait; leave warp_specialize=True out of tl.range";
   bool told = false;
-  function->walk([&](scf::ForOp loop) {
-    auto flag = dyn_cast_or_null<BoolAttr>(
-        loop->getDiscardableAttr("tt.warp_specialize"));
-    if (loop->hasAttr("tt.warp_specialize") && (!flag || flag.getValue())) {
-      diag.attachNote(loop.getLoc()) << "the loop";
-      told = true;
-    }
-  });
+  if (function)
+    function->walk([&](scf::ForOp loop) {
+      auto flag = dyn_cast_or_null<BoolAttr>(
+          loop->getDiscardableAttr("tt.warp_specialize"));
+      if (loop->hasAttr("tt.warp_specialize") && (!flag || flag.getValue())) {
+        diag.attachNote(loop.getLoc()) << "the loop";
+        told = true;
+      }
+    });
   if (!told)
     diag.attachNote(specialized->getLoc()) << "the partitions";
   return diag;

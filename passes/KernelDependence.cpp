@@ -121,7 +121,10 @@ SmallVector<unsigned> KernelDependence::findAccumulated(PlanGraph &graph,
                                                         Place place,
                                                         const Box &region) {
   SmallVector<unsigned> found;
-  graph.getWriters(place).forEachOverlap(region, [&](unsigned id) {
+  BoxIndex &writers = graph.getWriters(place);
+  if (writers.empty() || !graph.isAccumulated(place, region))
+    return found;
+  writers.forEachOverlap(region, [&](unsigned id) {
     if (graph.isBeforeTiles(id, place, region))
       found.push_back(id);
   });

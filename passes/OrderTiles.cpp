@@ -30,7 +30,7 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
     PlanOp plan = getOperation();
     StrategyAttr strategy = plan.getStrategyOrDefault();
     TileOrder policy = strategy.getOrder();
-    int64_t rows = strategy.getGroup();
+    int64_t rows = strategy.getGroupM();
     if (!order.empty()) {
       std::optional<TileOrder> named = symbolizeTileOrder(order);
       if (!named) {
@@ -40,10 +40,10 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
       }
       policy = *named;
     }
-    if (group != 0)
-      rows = group;
+    if (groupM != 0)
+      rows = groupM;
     if (rows < 1) {
-      plan.emitOpError() << "expects group to be positive, but got " << rows;
+      plan.emitOpError() << "expects group_m to be positive, but got " << rows;
       return signalPassFailure();
     }
     if (policy == TileOrder::Given) {

@@ -223,8 +223,12 @@ FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
                    : " tiles, as many as the grid of its kernel has")
            << ", but got " << tiles->getNumRows();
   SmallVector<int64_t> order;
+  order.reserve(kernel.getNumTiles());
   llvm::BitVector seen(kernel.getNumTiles());
-  for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
+  std::array<int64_t, 3> grid{1, 1, 1};
+  llvm::copy(kernel.getTiles(), grid.begin());
+  for (int64_t position = 0, e = tiles->getNumRows(); position < e;
+       ++position) {
     ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
     std::optional<int64_t> part = kernel.getPartAt(position);
     int64_t tile = 0;
@@ -232,7 +236,7 @@ FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
     for (auto [i, coordinate] : llvm::enumerate(row)) {
       if (part && i == 2)
         continue;
-      int64_t size = i < kernel.getTiles().size() ? kernel.getTiles()[i] : 1;
+      int64_t size = grid[i];
       inside &= coordinate >= 0 && coordinate < size;
       tile = tile * size + (inside ? coordinate : 0);
     }

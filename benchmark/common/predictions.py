@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmark.common.programs import Variant, Workload, plan_workload, tma_can_address
+from benchmark.common.programs import (
+    Variant,
+    Workload,
+    make_strategy,
+    plan_workload,
+    tma_can_address,
+)
 from benchmark.common.tables import Measured, read_table
 
 import syncopate
@@ -105,15 +112,11 @@ def schedule_row(workload: Workload, shape: Shape, variant: Variant) -> Any:
     """The schedule of a row on two ranks."""
     m, n, _ = shape
     config = choose_measured_config(m, n)
-    plan, bound = plan_workload(shape, variant, 2, workload)
-    strategy = syncopate.Strategy(
-        direction=variant.direction,
-        realization=variant.realization,
+    strategy = dataclasses.replace(
+        make_strategy(variant, workload, config),
         splits=variant.splits or measured_splits(workload, shape),
-        group=config.group_m,
-        pause=variant.pause,
-        comm_ctas=variant.comm_ctas,
     )
+    plan, bound = plan_workload(shape, strategy, 2, workload)
     buffers = {
         name: bound[name] for name in ("a", "c") if isinstance(bound.get(name), syncopate.Buffer)
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmark.common.programs import Variant, Workload
 
-from syncopate.plan.templates import Combine
+from syncopate.choices import Combine
 
 __all__ = ["Measured", "read_table"]
 

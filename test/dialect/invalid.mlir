@@ -374,8 +374,8 @@ chunk.plan @p mesh [2] strategy <splits = 9223372036854775807> {}
 // -----
 
 // strategy_c1
-// expected-error @+1 {{expects group to be positive, but got 0}}
-chunk.plan @p mesh [2] strategy <group = 0> {}
+// expected-error @+1 {{expects group_m to be positive, but got 0}}
+chunk.plan @p mesh [2] strategy <group_m = 0> {}
 
 // -----
 

@@ -12,10 +12,9 @@ import torch
 from producer_programs import Producer
 from sim_gemms import GemmCase, Program
 
-from syncopate.compiler.strategy import Realization
+from syncopate.choices import Combine, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.kernels import Activation, GemmConfig, Precision
-from syncopate.plan.templates import Combine
 from syncopate.runtime import load
 
 pytestmark = pytest.mark.gpu(1)

@@ -108,9 +108,9 @@ def test_latencies_add_up():
 def sum_schedule(n, *, realization="ldst_colocated", ctas=1, m=256, splits=1):
     plan = syncopate.Plan("sum", [2])
     c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c, splits=splits)
     config = GemmConfig(128, 128, num_ctas=ctas)
-    strategy = syncopate.Strategy(realization=realization, pause=0)
+    strategy = syncopate.Strategy(realization=realization, splits=splits, pause=0)
+    reduce_scatter_tiles(plan, c, strategy)
     return schedule_gemm(plan, n, config, strategy, c=c)
 
 
@@ -238,7 +238,7 @@ def large(workload, realization="ldst_colocated", *, world=2, m=2048, n=2048, **
         plan.all_gather(a)
         return schedule_gemm(plan, n, config, strategy, a=a)
     c = plan.buffer("c", (m, n), "bf16")
-    (reduce_scatter_tiles if workload == "scatter" else all_reduce_tiles)(plan, c)
+    (reduce_scatter_tiles if workload == "scatter" else all_reduce_tiles)(plan, c, strategy)
     return schedule_gemm(plan, n, config, strategy, c=c)
 
 
@@ -326,8 +326,9 @@ def test_example_of_documentation_runs():
 def test_picture_of_many_transfers_is_small():
     plan = syncopate.Plan("many", [2])
     c = plan.buffer("c", (128 * 600, 256), "bf16")
-    reduce_scatter_tiles(plan, c, splits=300)
-    schedule = schedule_gemm(plan, 256, GemmConfig(), syncopate.Strategy(splits=1), c=c)
+    strategy = syncopate.Strategy(splits=300)
+    reduce_scatter_tiles(plan, c, strategy)
+    schedule = schedule_gemm(plan, 256, GemmConfig(), strategy, c=c)
     timeline = predict(schedule, KernelCost(10.0), plain_machine(1e3))
     assert {event.cta for event in timeline.transfers} > {0, 131}
     svg = draw_timeline(timeline)

@@ -9,7 +9,7 @@ from sim_programs import ag_gemm, largest_error
 from sim_table import COMMON_WAYS, PROGRAMS, Way, check, options_of
 
 import syncopate
-from syncopate.compiler.strategy import Realization
+from syncopate.choices import Realization
 from syncopate.demo import CHECK_RANKS, CHECK_SHAPE, CHECK_TILE, Choices, compile_ag_gemm
 from syncopate.kernels import GemmConfig, gemm
 from syncopate.kernels.bind import bind_gemm

@@ -1,5 +1,6 @@
 """From a plan and a local kernel to a program: one fused kernel, and the schedule tables of every rank."""
 
+from syncopate.choices import Algorithm, Combine, Direction, Realization, Shots, TileOrder
 from syncopate.compiler.binding import (
     Ctas,
     Descriptor,
@@ -11,11 +12,12 @@ from syncopate.compiler.binding import (
 )
 from syncopate.compiler.driver import compile
 from syncopate.compiler.program import Program
-from syncopate.compiler.strategy import Algorithm, Direction, Realization, Strategy, TileOrder
 from syncopate.compiler.target import Target
+from syncopate.strategy import Strategy
 
 __all__ = [
     "Algorithm",
+    "Combine",
     "Ctas",
     "Descriptor",
     "Direction",
@@ -25,6 +27,7 @@ __all__ = [
     "Program",
     "Realization",
     "Scratch",
+    "Shots",
     "Strategy",
     "Target",
     "Tensor",

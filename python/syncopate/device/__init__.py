@@ -4,7 +4,7 @@
 spelling drifts between versions: they move these functions' bodies into place.
 """
 
-from syncopate.device.build import COMMUNICATION_REGISTERS, TMA_ADDED, library
+from syncopate.device.build import COMMUNICATION_REGISTERS, TMA_ADDED, library, source_hash
 from syncopate.device.guard import compile_guard
 
-__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "compile_guard", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "compile_guard", "library", "source_hash"]

@@ -10,7 +10,7 @@ import syncopate.language as sy
 __all__ = ["add_rms_norm"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def add_rms_norm(
     x_ptr,
     residual_ptr,

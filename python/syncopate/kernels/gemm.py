@@ -57,7 +57,7 @@ def _store(accumulator, c_desc, bias_ptr, m, n, N, ACTIVATION: tl.constexpr):
     c_desc.store([m * BLOCK_M, n * BLOCK_N], accumulator.to(c_desc.dtype))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M", "K"])
 def gemm(
     a_desc,
     b_desc,

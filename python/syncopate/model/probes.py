@@ -84,7 +84,7 @@ def build_gather_gemm(
         gemm,
         plan,
         **bind_gemm(a, n, config),
-        strategy=syncopate.Strategy(realization=realization.spelling, group=config.group_m),
+        strategy=syncopate.Strategy(realization=realization.spelling, group_m=config.group_m),
         timeout=timeout,
     )
 
@@ -109,7 +109,7 @@ def build_sum_gemm(
         gemm,
         plan,
         **bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c),
-        strategy=syncopate.Strategy(realization=realization.spelling, group=config.group_m),
+        strategy=syncopate.Strategy(realization=realization.spelling, group_m=config.group_m),
         timeout=timeout,
     )
 

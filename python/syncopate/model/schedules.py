@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.ir import run_pipeline
 from syncopate.plan import Buffer, Plan
 from syncopate.plan.schedule import Schedule, read_schedule
 
@@ -73,6 +73,6 @@ def schedule_gemm(
         None,
         ("gemm.py", 1),
     )
-    module = parse(bind_kernel(plan, binding, strategy), new_context())
+    module = bind_kernel(plan, binding, strategy)
     run_pipeline(module, "syncopate-plan-pipeline")
     return read_schedule(find_plan(module))

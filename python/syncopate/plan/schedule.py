@@ -54,6 +54,9 @@ class Schedule:
         tiles: Sizes of the grid of tiles.
         accesses: What a tile reads and writes.
         buffers: The plan's buffers.
+        bound: Names of the buffers by the argument of the kernel that is bound to them.
+        produced: The buffers that tiles compute, by name, and whether some tile adds to what is there.
+        separate: Buffers whose input nothing reads together with what is beside it; see `chunk-separate-inputs`.
         signal_layout: Numbering of the flags.
         tables: Schedule tables of every rank, by name.
     """
@@ -65,6 +68,9 @@ class Schedule:
     tiles: tuple[int, ...]
     accesses: tuple[Access, ...]
     buffers: tuple[BufferSpec, ...]
+    bound: Mapping[str, str]
+    produced: Mapping[str, bool]
+    separate: tuple[str, ...]
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...]
 
@@ -114,6 +120,11 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         tiles=tuple(kernels[0].attributes["tiles"]),
         accesses=tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers])),
         buffers=buffers,
+        bound=_read_bound(kernels[0]),
+        produced=_read_produced(body),
+        separate=tuple(name.value for name in kernels[0].attributes["separate"])
+        if "separate" in kernels[0].attributes
+        else (),
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
     )
@@ -157,13 +168,27 @@ def _read_regions(
     return regions
 
 
+def _read_produced(body: Sequence[ir.OpView]) -> Mapping[str, bool]:
+    """The buffers that tiles compute, and whether some tile adds to what is there."""
+    produced: dict[str, bool] = {}
+    for op in body:
+        if isinstance(op, ops.ProduceOp):
+            name = op.operands[0].owner.attributes["name"].value
+            produced[name] = produced.get(name, False) or "reduction" in op.attributes
+    return produced
+
+
+def _read_bound(kernel: ir.OpView) -> dict[str, str]:
+    names = [name.value for name in kernel.attributes["arg_names"]]
+    buffers = list(kernel.operands)[: len(names)]
+    return {
+        name: operand.owner.attributes["name"].value
+        for name, operand in zip(names, buffers, strict=True)
+    }
+
+
 def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access]:
-    bound = [
-        operand.owner.attributes["name"].value
-        for operand in kernel.operands
-        if isinstance(operand.type, ops.BufferType)
-    ]
-    arguments = [name.value for name in kernel.attributes["arg_names"]]
+    bound = _read_bound(kernel)
     for op in kernel.regions[0].blocks[0].operations:
         if not isinstance(op, ops.FootprintOp):
             continue
@@ -171,7 +196,7 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
         results = [to_function(expr) for expr in op.attributes["map"].value.results]
         yield Access(
             argument=argument,
-            buffer=buffers.index(bound[arguments.index(argument)]),
+            buffer=buffers.index(bound[argument]),
             writes=str(op.attributes["access"]) == "#chunk<access write>",
             offsets=functools.partial(_apply, results),
             sizes=tuple(op.attributes["sizes"]),

@@ -73,7 +73,9 @@ def _handed(tables: Mapping[str, Table]) -> Int64Array:
     """Rows of the table of commands that tiles hand over."""
     rows = tables["tile_groups"]
     begin, end = rows.column("command_begin"), rows.column("command_end")
-    ranges = [np.arange(*pair) for pair in zip(begin.tolist(), end.tolist(), strict=True)]
+    some = np.flatnonzero(begin < end)
+    pairs = zip(begin[some].tolist(), end[some].tolist(), strict=True)
+    ranges = [np.arange(*pair) for pair in pairs]
     return np.concatenate([np.zeros(0, np.int64), *ranges])
 
 

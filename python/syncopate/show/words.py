@@ -50,7 +50,7 @@ def describe_schedule(program: Any) -> str:
         lines.append(
             f"strategy: collectives by {_value(strategy.algorithm)} {_value(strategy.direction)}, transfers in "
             f"{strategy.splits or 'up to 4'} piece(s) by {_value(strategy.realization)}, tiles by "
-            f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
+            f"{_value(strategy.order)} in groups of {strategy.group_m} rows, a pause of {strategy.pause} ns "
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]

@@ -1,0 +1,106 @@
+"""Strategies: the choices that a plan leaves open."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Final
+
+from syncopate.choices import RANGES, Algorithm, Combine, Direction, Realization, Shots, TileOrder
+from syncopate.errors import SyncopateError
+
+__all__ = ["Strategy"]
+
+_CHOICES: Final = {
+    "algorithm": Algorithm,
+    "direction": Direction,
+    "realization": Realization,
+    "order": TileOrder,
+    "combine": Combine,
+    "shots": Shots,
+    "reducing": Realization,
+    "gathering": Realization,
+}
+_OPTIONAL: Final = ("combine", "shots", "reducing", "gathering")
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """The choices for one plan. A collective or a transfer that names its own keeps it.
+
+    Passes make the first ones. Those from `combine` on, and the direction, decide which transfers a sum of
+    `syncopate.plan.templates` has, so templates take the strategy too.
+
+    Attributes:
+        algorithm: How collectives are decomposed.
+        direction: Who carries their transfers out.
+        realization: How transfers are carried out.
+        splits: Pieces that each transfer is cut into; 0 chooses by its size: pieces of 8 MiB and 512 rows or more, at
+            most four.
+        order: The order of tiles.
+        group_m: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles
+            in flight share rows and columns in L2.
+        pause: Nanoseconds that a co-located role rests after each block that it stores to another rank. Stores that
+            the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
+            that there is makes both faster. At most 1,000,000.
+        comm_ctas: CTAs that carry out transfers of dedicated realizations, and compute nothing; a launch has them
+            beside those that compute, if there are such transfers. At most 65,536.
+        combine: Who adds the parts of a sum; its tiles if it is left out, and a role in one shot, which takes no other
+            choice.
+        shots: In how many steps the parts of an all-reduce come to all ranks; chosen by its size if it is left out, and
+            two if `combine` is given.
+        reducing: How transfers are carried out that add parts within a rank; `realization` if it is left out and can
+            do so, else loads and stores.
+        gathering: How transfers of the second shot are carried out; `realization` if it is left out.
+
+    The enums may be given by their values, as strings.
+    """
+
+    algorithm: Algorithm | str = Algorithm.DIRECT
+    direction: Direction | str = Direction.PUSH
+    realization: Realization | str = Realization.LDST_COLOCATED
+    splits: int = 0
+    order: TileOrder | str = TileOrder.ARRIVAL
+    group_m: int = 8
+    pause: int = 500
+    comm_ctas: int = 8
+    combine: Combine | str | None = None
+    shots: Shots | str | None = None
+    reducing: Realization | str | None = None
+    gathering: Realization | str | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in _CHOICES.items():
+            if name in _OPTIONAL and getattr(self, name) is None:
+                continue
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except (TypeError, ValueError):
+                known = ", ".join(member.value for member in kind)
+                raise SyncopateError(
+                    f"{name}: expects one of {known}, but got {getattr(self, name)!r}"
+                ) from None
+        for name, allowed in RANGES.items():
+            value = getattr(self, name)
+            if type(value) is not int or value not in allowed:
+                raise SyncopateError(
+                    f"{name}: expects an integer in [{allowed[0]}, {allowed[-1]}], but got {value!r}"
+                )
+
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """The choices that templates make."""
+        return (self.direction, self.combine, self.shots, self.reducing, self.gathering)
+
+    @property
+    def attribute(self) -> str:
+        """The choices that passes make, as `#chunk.strategy`."""
+        return (
+            f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
+            f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
+            f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {self.comm_ctas}>"
+        )
+
+
+def _value(member: enum.Enum | str) -> str:
+    return member if isinstance(member, str) else str(member.value)
