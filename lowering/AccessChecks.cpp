@@ -60,11 +60,13 @@ LogicalResult syncopate::verifyAccesses(KernelOp kernel, Operation *function,
     if (!access.writes())
       continue;
     bool isPart = marksPart(kernel, marker);
-    if (isPart && !getLastPart(access.op)) {
+    if (kernel.getParts() > 1 && isPart != !!getLastPart(access.op)) {
       InFlightDiagnostic diag = kernel.emitOpError();
-      diag << "expects stores to " << name
-           << " of a tile that several CTAs compute to stand in a branch that "
-              "only the last of them takes, by what last_part returns";
+      diag << "expects stores to " << name << " of a tile that "
+           << (isPart ? "several CTAs compute to stand in a branch that only "
+                        "the last of them takes, by what last_part returns"
+                      : "one CTA computes to stand in no branch by what "
+                        "last_part returns");
       diag.attachNote(access.op->getLoc()) << "the store";
       return diag;
     }

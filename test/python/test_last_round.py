@@ -188,3 +188,36 @@ def test_two_numbers_of_parts_are_refused():
     bind = {**arguments["bind"], "GROUP_M": Parts(9, count=3)}
     with pytest.raises(SyncopateError, match="expects one number of parts, but got 2, 3"):
         syncopate.compile(gemm, plan, **{**arguments, "bind": bind})
+
+
+@triton.jit
+def counts_its_parts(x, y, counters):
+    """A grid of five tiles in two parts each, which are tiles of the kernel themselves."""
+    t = tl.program_id(0)
+    m, _, _ = sy.tile(t, t // 2, t % 2)
+    block = x.load([m * 64, 0])
+    if sy.last_part(counters + m, 2):
+        y.store([m * 64, 0], block)
+
+
+def test_tiles_that_count_by_themselves_are_no_parts():
+    """Without `Parts`, each tile is complete when it is done, so a store that only some carry out is refused."""
+    plan = syncopate.Plan("copies", [2])
+    x = plan.buffer("x", (320, 64), "bf16", shard_axis=0)
+    plan.all_gather(x, axis=0)
+    y = plan.buffer("y", (320, 64), "bf16")
+    for rank in range(2):
+        plan.produce(y[:], rank=rank)
+        plan.output(y[:], rank=rank)
+    with pytest.raises(PlanError, match="it may leave out part of the region"):
+        syncopate.compile(
+            counts_its_parts,
+            plan,
+            bind={
+                "x": Descriptor(x, (64, 64)),
+                "y": Descriptor(y, (64, 64)),
+                "counters": Scratch((5,), "i32"),
+            },
+            tiles=(5, 2),
+            ctas=10,
+        )
