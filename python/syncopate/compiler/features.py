@@ -37,6 +37,7 @@ class KernelFeatures:
         counted: Whether rows of commands, or what tiles need, are read at run time.
         comm_ctas: CTAs of a launch in front of those that compute.
         dimensions: How many coordinates a tile has.
+        is_split: Whether several CTAs may compute a tile together.
         stored: Arguments by which tiles write what the plan says that they compute, and whether some tile adds to what
             is there.
         inner_tiles: Sizes of the grid of tiles without the first one, if something is stored; a tile's number is made
@@ -54,6 +55,7 @@ class KernelFeatures:
     counted: bool
     comm_ctas: int
     dimensions: int
+    is_split: bool
     stored: tuple[tuple[str, bool], ...]
     inner_tiles: tuple[int, ...]
     has_one_tile: bool
@@ -87,6 +89,7 @@ def find_features(schedule: Schedule) -> KernelFeatures:
         counted=is_counted(tables),
         comm_ctas=schedule.comm_ctas,
         dimensions=len(schedule.tiles),
+        is_split=schedule.parts > 1,
         stored=stored,
         inner_tiles=schedule.tiles[1:] if stored else (),
         has_one_tile=bool(stored) and all(size == 1 for size in schedule.tiles),

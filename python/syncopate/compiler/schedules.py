@@ -81,6 +81,7 @@ def _key_of(binding: KernelBinding) -> tuple[object, ...]:
         binding.name,
         binding.tiles,
         binding.ctas,
+        binding.parts,
         tuple((name, buffer.name) for name, buffer in binding.buffers.items()),
         tuple(binding.integers.items()),
         tuple(

@@ -64,14 +64,15 @@ def schedule_gemm(
     if ctas is None:
         ctas = num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
     binding = KernelBinding(
-        "gemm_fused",
-        config.tiles(m, n),
-        ctas,
-        operands,
-        {},
-        tuple(footprints),
-        None,
-        ("gemm.py", 1),
+        name="gemm_fused",
+        tiles=config.tiles(m, n),
+        ctas=ctas,
+        parts=1,
+        buffers=operands,
+        integers={},
+        footprints=tuple(footprints),
+        needs=None,
+        place=("gemm.py", 1),
     )
     module = bind_kernel(plan, binding, strategy)
     run_pipeline(module, "syncopate-plan-pipeline")

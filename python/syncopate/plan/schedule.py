@@ -52,6 +52,7 @@ class Schedule:
         num_ctas: CTAs over which the kernel distributes its tiles.
         comm_ctas: CTAs in front of those, which dedicated realizations have.
         tiles: Sizes of the grid of tiles.
+        parts: Among how many CTAs each tile of the last round is split.
         accesses: What a tile reads and writes.
         buffers: The plan's buffers.
         bound: Names of the buffers by the argument of the kernel that is bound to them.
@@ -66,6 +67,7 @@ class Schedule:
     num_ctas: int
     comm_ctas: int
     tiles: tuple[int, ...]
+    parts: int
     accesses: tuple[Access, ...]
     buffers: tuple[BufferSpec, ...]
     bound: Mapping[str, str]
@@ -118,6 +120,7 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         if "comm_ctas" in kernels[0].attributes
         else 0,
         tiles=tuple(kernels[0].attributes["tiles"]),
+        parts=int(kernels[0].attributes["parts"].value) if "parts" in kernels[0].attributes else 1,
         accesses=tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers])),
         buffers=buffers,
         bound=_read_bound(kernels[0]),
