@@ -237,6 +237,9 @@ def build(values: Values, collectives: Sequence[CollectiveCurve]) -> Machine:
             # No row hands tiles over: as much as one that is counted.
             hand_over=round(v["produce"], 3),
             accumulate=round(v["accumulate"], 3),
+            # Of the kernel alone with 1 to 8 parts at three shapes; no tile of the rows has parts.
+            store_part=150.0,
+            add_part=26.0,
         ),
         idle_gain=round(v["idle_gain"], 4),
         row_slowdowns=((128, round(v["row_128"], 4)), (32, round(v["row_32"], 4))),

@@ -164,7 +164,8 @@ def cells(machine: Machine, ranks: int, algorithm: str) -> Iterator[Cell]:
             machine, k, block_m=config.block_m, block_n=config.block_n, block_k=config.block_k
         )
         rows, columns = config.tiles(m, n)
-        gemm_us = predict_gemm_us(machine, cost, rows * columns)
+        parts = config.count_parts(m, n, k, machine.sms)
+        gemm_us = predict_gemm_us(machine, cost, rows * columns, parts=parts)
         for realization in REALIZATIONS:
             plan, buffers = make_plan(workload, shape, ranks, machine.topology.node_size)
             strategy = syncopate.Strategy(
@@ -172,7 +173,7 @@ def cells(machine: Machine, ranks: int, algorithm: str) -> Iterator[Cell]:
                 realization=realization,
                 group_m=config.group_m,
             )
-            schedule = schedule_gemm(plan, n, config, strategy, num_sms=machine.sms, **buffers)
+            schedule = schedule_gemm(plan, n, config, strategy, k=k, num_sms=machine.sms, **buffers)
             alone = predict(schedule, KernelCost(1e-3), machine)
             yield Cell(
                 workload,

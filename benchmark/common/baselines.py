@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -132,7 +131,7 @@ class Baselines:
         m, n, k = self.data.shape
         ctas = torch.cuda.get_device_properties().multi_processor_count
         config = dataclasses.replace(choose_config(m, n, k), num_ctas=ctas)
-        parts = config.last_round(k)["PARTS"].choose(math.prod(config.tiles(m, n)), ctas)
+        parts = config.count_parts(m, n, k, ctas)
         constants = {**config.constexprs(), **config.options(), "PARTS": parts}
         if parts > 1:
             slots = (ctas, config.block_m, config.block_n)

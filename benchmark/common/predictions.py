@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,15 +67,11 @@ def read_rows(folder: Path) -> Iterator[Measured]:
 
 
 def choose_measured_config(m: int, n: int) -> GemmConfig:
-    """The tiles of the rows: `GemmConfig.choose` without the small ones, which the tables do not have."""
-    config = GemmConfig.choose(m, n)
-    if config.block_m < 128:
-        large, narrow = GemmConfig(), GemmConfig(block_n=128, num_warps=4, num_stages=4)
-        rounds = [
-            -(-tiles[0] * tiles[1] // 132) for tiles in (large.tiles(m, n), narrow.tiles(m, n))
-        ]
-        config = large if rounds[0] <= 0.535 * rounds[1] else narrow
-    return config
+    """The tiles of the rows, which have no small ones and no parts: those of which whole rounds take less time."""
+    large = GemmConfig(parts=1)
+    narrow = GemmConfig(block_n=128, num_warps=4, num_stages=4, parts=1)
+    rounds = [-(-math.prod(config.tiles(m, n)) // 132) for config in (large, narrow)]
+    return large if rounds[0] <= 0.535 * rounds[1] else narrow
 
 
 def measured_splits(workload: Workload, shape: Shape) -> int:
@@ -110,7 +107,7 @@ def predict_row(machine: Machine, row: Measured) -> Timeline:
 @functools.cache
 def schedule_row(workload: Workload, shape: Shape, variant: Variant) -> Any:
     """The schedule of a row on two ranks."""
-    m, n, _ = shape
+    m, n, k = shape
     config = choose_measured_config(m, n)
     strategy = dataclasses.replace(
         make_strategy(variant, workload, config),
@@ -120,4 +117,4 @@ def schedule_row(workload: Workload, shape: Shape, variant: Variant) -> Any:
     buffers = {
         name: bound[name] for name in ("a", "c") if isinstance(bound.get(name), syncopate.Buffer)
     }
-    return schedule_gemm(plan, n, config, strategy, **buffers)
+    return schedule_gemm(plan, n, config, strategy, k=k, **buffers)

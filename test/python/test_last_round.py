@@ -36,6 +36,25 @@ def test_parts_are_as_many_as_there_are_ctas_for(tiles, ctas, steps, count):
     assert Parts(steps).choose(tiles, ctas) == count
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "num_sms", "block"),
+    [
+        # 3 rounds and 20 tiles by 6 CTAs, against 6 rounds and 40 by 3 in about half the time.
+        (2048, 6656, 132, (128, 256)),
+        # 68 tiles are left that no two CTAs are there for; of the narrow ones 4 are left behind 3 rounds.
+        (25600, 256, 132, (128, 128)),
+        # Two full rounds of either.
+        (128 * 264, 250, 132, (128, 256)),
+        # The same on fewer multiprocessors: 2 rounds and 64 tiles by one of 100 each, against 5 and 28 by 3.
+        (128 * 264, 250, 100, (128, 128)),
+        (2048, 2048, 132, (64, 128)),
+    ],
+)
+def test_chosen_tiles_leave_few_without_work(m, n, num_sms, block):
+    config = GemmConfig.choose(m, n, num_sms=num_sms)
+    assert (config.block_m, config.block_n) == block
+
+
 def test_parts_that_have_no_cta_are_refused():
     assert Parts(3, count=4).choose(14, 13) == 4
     with pytest.raises(SyncopateError, match="needs 8 CTAs, but 7 compute; use at most 3"):

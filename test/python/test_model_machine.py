@@ -146,7 +146,7 @@ def test_files_that_are_no_machines_are_refused(tmp_path):
     data = plain_machine(100.0).to_json()
     assert Machine.from_json(json.loads(json.dumps(data))) == plain_machine(100.0)
     with pytest.raises(
-        SyncopateError, match="expects a file of version 1, but got 7; measure it again"
+        SyncopateError, match="expects a file of version 2, but got 7; measure it again"
     ):
         Machine.from_json({**data, "version": 7})
     with pytest.raises(SyncopateError, match="malformed"):
@@ -178,7 +178,7 @@ def test_measurement_goes_before_preset(tmp_path, monkeypatch):
 def test_gemm_in_rounds():
     machine = plain_machine(100.0, sms=4, gemm_rates=(GemmRate(128, 128, 64, "bf16", 0.5, 2.0),))
     cost = gemm_cost(machine, 1000, block_m=128, block_n=128, block_k=64)
-    assert cost == KernelCost(2.0 + 16 * 0.5, 128 * 128 * 2)
+    assert cost == KernelCost(2.0 + 16 * 0.5, 128 * 128 * 2, 2.0, 128 * 128 * 4)
     assert predict_gemm_us(machine, cost, 8) == pytest.approx(20)
     # One tile of a last round, on one of four multiprocessors.
     faster = dataclasses.replace(machine, idle_gain=0.4)

@@ -26,6 +26,7 @@ from syncopate.model.calibration import (
     GemmTime,
     fit_gemm_rate,
     fit_idle_gain,
+    fit_parts,
     fit_sustained,
     make_curve,
     match,
@@ -99,6 +100,18 @@ def test_clocks_that_drop_come_back(burst, slowdown):
     assert fit_sustained(times) == (pytest.approx(burst), pytest.approx(slowdown))
 
 
+def test_cost_of_parts_comes_back():
+    def times(store, add):
+        return {parts: (store + parts * add) / 8 for parts in (2, 3, 8)}
+
+    assert fit_parts(times(30.0, 7.0), 2**17) == pytest.approx((30.0, 7.0))
+    # What noise makes negative is nothing, and the other number does for both.
+    assert fit_parts(times(40.0, -1.0), 2**17) == pytest.approx((40.0 - 13 / 3, 0.0))
+    store, add = fit_parts(times(-3.0, 7.0), 2**17)
+    assert store == 0.0 and 6.0 < add < 7.0
+    assert fit_parts(times(-30.0, 1.0), 2**17) == (0.0, 0.0)
+
+
 def test_matching_stops_at_ends():
     assert match(7.0, 0.0, 4.0, lambda x: 1 + 2 * x, 40) == pytest.approx(3.0)
     assert match(100.0, 0.0, 4.0, lambda x: 1 + 2 * x, 40) == pytest.approx(4.0)
@@ -132,7 +145,7 @@ class FakeRanks:
 
     def time_gemm(self, config, rounds, columns, k):
         cost = self.cost(config, k)
-        return predict_gemm_us(self.truth, cost, rounds * columns)
+        return predict_gemm_us(self.truth, cost, rounds * columns, parts=config.parts or 1)
 
     def cost(self, config, k):
         return gemm_cost(
@@ -165,7 +178,9 @@ def test_machine_comes_back_from_its_times():
             GemmRate(128, 256, 64, "bf16", 0.55, 1.9), GemmRate(128, 128, 64, "bf16", 0.29, 1.2),
         ),
         interference={Realization.COPY_ENGINE: 0.06, Realization.LDST_COLOCATED: 0.11},
-        latencies=dataclasses.replace(preset.latencies, call=9.0, produce=3.0, launch=5.0),
+        latencies=dataclasses.replace(
+            preset.latencies, call=9.0, produce=3.0, launch=5.0, store_part=90.0, add_part=40.0
+        ),
         burst_us=4000.0,
         sustained_slowdown=1.2,
     )  # fmt: skip
@@ -185,6 +200,9 @@ def test_machine_comes_back_from_its_times():
     assert machine.latencies.launch == pytest.approx(5.0, abs=1.0)
     large = machine.find_gemm_rate(128, 256, 64)
     assert large.step_us == pytest.approx(0.55, rel=0.02)
+    # A microsecond of the launch is 8 for each MiB.
+    assert machine.latencies.store_part == pytest.approx(90.0, abs=10.0)
+    assert machine.latencies.add_part == pytest.approx(40.0, rel=0.05)
     assert machine.idle_gain == pytest.approx(truth.idle_gain, abs=0.02)
     assert machine.burst_us == pytest.approx(4000, rel=0.1)
     assert machine.sustained_slowdown == pytest.approx(1.2, rel=0.02)

@@ -111,7 +111,7 @@ def sum_schedule(n, *, realization="ldst_colocated", ctas=1, m=256, splits=1):
     config = GemmConfig(128, 128, num_ctas=ctas)
     strategy = syncopate.Strategy(realization=realization, splits=splits, pause=0)
     reduce_scatter_tiles(plan, c, strategy)
-    return schedule_gemm(plan, n, config, strategy, c=c)
+    return schedule_gemm(plan, n, config, strategy, k=64, c=c)
 
 
 @pytest.mark.parametrize(("tile", "transfer"), [(10.0, 4.0), (10.0, 35.0)])
@@ -166,7 +166,8 @@ def test_transfers_share_a_link():
     b = plan.buffer("b", (128, 64), "bf16")
     plan.put(a[128:256], b[:], **one)
     config, strategy = GemmConfig(128, 128, num_ctas=1), syncopate.Strategy(pause=0, splits=1)
-    schedule = schedule_gemm(plan, 128, config, strategy, c=plan.buffer("c", (128, 128), "bf16"))
+    c = plan.buffer("c", (128, 128), "bf16")
+    schedule = schedule_gemm(plan, 128, config, strategy, k=64, c=c)
     nbytes = 128 * 64 * 2
     machine = plain_machine(nbytes / 10, link_bytes_per_us=nbytes / 20)
     timeline = predict(schedule, KernelCost(1.0), machine, in_place=True)
@@ -239,7 +240,7 @@ def large(workload, realization="ldst_colocated", *, world=2, m=2048, n=2048, **
         return schedule_gemm(plan, n, config, strategy, a=a)
     c = plan.buffer("c", (m, n), "bf16")
     (reduce_scatter_tiles if workload == "scatter" else all_reduce_tiles)(plan, c, strategy)
-    return schedule_gemm(plan, n, config, strategy, c=c)
+    return schedule_gemm(plan, n, config, strategy, k=1024, c=c)
 
 
 CASES = [
@@ -328,7 +329,7 @@ def test_picture_of_many_transfers_is_small():
     c = plan.buffer("c", (128 * 600, 256), "bf16")
     strategy = syncopate.Strategy(splits=300)
     reduce_scatter_tiles(plan, c, strategy)
-    schedule = schedule_gemm(plan, 256, GemmConfig(), strategy, c=c)
+    schedule = schedule_gemm(plan, 256, GemmConfig(), strategy, k=64, c=c)
     timeline = predict(schedule, KernelCost(10.0), plain_machine(1e3))
     assert {event.cta for event in timeline.transfers} > {0, 131}
     svg = draw_timeline(timeline)

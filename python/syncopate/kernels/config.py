@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncopate.compiler.binding import Ctas, Parts, Scratch
+from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, Parts, Scratch
 
 __all__ = ["Activation", "GemmConfig", "Precision"]
 
@@ -34,6 +34,9 @@ class Precision(enum.Enum):
 
 NARROW_ROUND: Final = 0.535
 """Time of a round of tiles of half the width, of that of the large ones (bf16 on H200, docs/results)."""
+
+SPLIT_ROUND: Final = 0.4
+"""What a last round of parts takes besides its share of K, of the time of a round: at K 8192, by the cost model."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,9 @@ class GemmConfig:
     def choose(cls, m: int, n: int, *, num_sms: int = 132) -> GemmConfig:
         """Returns the large tiles, or the narrow ones where those leave fewer multiprocessors without work.
 
-        Where there would be less than a round of large tiles it is small ones: those that need other ranks' data should
-        still come in a second round.
+        Tiles of a last round are taken to be split as `Parts` does it, with K as long as that needs. Where there would
+        be less than a round of large tiles it is small ones: those that need other ranks' data should still come in a
+        second round.
 
         Args:
             m: Rows of the output.
@@ -80,8 +84,11 @@ class GemmConfig:
         if math.prod(large.tiles(m, n)) < num_sms:
             return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
 
-        def rounds(config: GemmConfig) -> int:
-            return -(-math.prod(config.tiles(m, n)) // num_sms)
+        def rounds(config: GemmConfig) -> float:
+            tiles = math.prod(config.tiles(m, n))
+            parts = Parts(LEAST_STEPS * MOST_PARTS).choose(tiles, num_sms)
+            last = 1 / parts + SPLIT_ROUND if parts > 1 else tiles % num_sms > 0
+            return tiles // num_sms + last
 
         return large if rounds(large) <= NARROW_ROUND * rounds(narrow) else narrow
 
@@ -106,10 +113,21 @@ class GemmConfig:
     def last_round(self, k: int) -> dict[str, Any]:
         """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to."""
         return {
-            "PARTS": Parts(-(-k // self.block_k), self.parts),
+            "PARTS": self._split(k),
             "work_ptr": Scratch((Ctas(), self.block_m, self.block_n), "f32", split=True),
             "counters_ptr": Scratch((Ctas(),), "i32", split=True),
         }
+
+    def count_parts(self, m: int, n: int, k: int, ctas: int) -> int:
+        """Returns among how many of ``ctas`` that compute each tile of the last round of a GEMM is split.
+
+        Raises:
+            SyncopateError: There are too few for `parts`.
+        """
+        return self._split(k).choose(math.prod(self.tiles(m, n)), ctas)
+
+    def _split(self, k: int) -> Parts:
+        return Parts(-(-k // self.block_k), self.parts)
 
     def options(self) -> dict[str, Any]:
         """Returns Triton's compile options."""

@@ -19,7 +19,7 @@ class LowerBound:
 
     Attributes:
         compute_us: Tiles of the CTA with most work, one after another without a stall, at the speed of a GPU whose
-            other multiprocessors are idle.
+            other multiprocessors are idle. Adding up parts counts for none, since any may be the last.
         link_us: What goes over the busiest link, at its peak.
     """
 
@@ -45,7 +45,9 @@ def find_lower_bound(program: Any, cost: KernelCost, machine: Machine) -> LowerB
         tables = read_tables(program, rank)
         work = [0.0] * program.num_ctas
         for position, tile in enumerate(tables.tiles):
-            work[position % program.num_ctas] += cost.of(tile.number)
+            work[position % program.num_ctas] += cost.part_us(
+                tile.number, tile.parts, machine.latencies
+            )
         compute = max(compute, max(work))
         for command in tables.commands:
             for link in machine.topology.route(command.src, command.dst):

@@ -16,6 +16,7 @@ __all__ = [
     "GemmTime",
     "fit_gemm_rate",
     "fit_idle_gain",
+    "fit_parts",
     "fit_sustained",
     "make_curve",
     "match",
@@ -102,6 +103,27 @@ def fit_idle_gain(full: GemmTime, few: GemmTime, sms: int, launch_us: float) -> 
     slow = (full.us - launch_us) / (full.tiles // sms)
     share = 1 - (few.us - launch_us) / slow
     return float(np.clip(share / (1 - few.tiles / sms), 0.0, 0.9))
+
+
+def fit_parts(times: Mapping[int, float], part_bytes: int) -> tuple[float, float]:
+    """What parts of tiles take besides their steps of K, by least squares without negative numbers.
+
+    Args:
+        times: Microseconds that the kernel took more than its steps, by the parts of each tile, two or more numbers.
+        part_bytes: Bytes that a part leaves.
+
+    Returns:
+        `store_part` and `add_part` of a machine.
+    """
+    mib = part_bytes / 2**20
+    counts = np.array(sorted(times), float)
+    us = np.array([times[count] for count in sorted(times)]) / mib
+    add, store = np.polyfit(counts, us, 1)
+    if add < 0:
+        add, store = 0.0, us.mean()
+    elif store < 0:
+        add, store = us @ counts / (counts @ counts), 0.0
+    return max(float(store), 0.0), max(float(add), 0.0)
 
 
 def fit_sustained(times: Sequence[tuple[float, float]]) -> tuple[float, float]:

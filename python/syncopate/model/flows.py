@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from syncopate.abi import Realization
 from syncopate.model.curve import Combining, Curve, Direction
 from syncopate.model.machine import Machine
+from syncopate.model.timeline import TransferEvent
 from syncopate.model.topology import Link
 
 __all__ = ["FlowKind", "Flows", "Network", "share_links"]
@@ -121,10 +122,14 @@ class Network:
         self.active: list[Flows] = []
         """Those kinds of which some move."""
 
-    @property
-    def links(self) -> tuple[Link, ...]:
-        """All links that some kind of transfers uses, by the numbers in `Flows.links`."""
-        return tuple(self._links)
+    def count_bytes(self, events: Iterable[TransferEvent]) -> dict[Link, int]:
+        """What goes over each link that some kind of transfers uses."""
+        moved = dict.fromkeys(self._links, 0)
+        for event in events:
+            for link in self._machine.topology.route(event.src, event.dst):
+                if link in moved:
+                    moved[link] += event.nbytes
+        return moved
 
     def find(self, kind: FlowKind) -> Flows:
         """The flows of a kind."""

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
-from syncopate.model.machine import Machine
+from syncopate.model.machine import Latencies, Machine
+from syncopate.model.tables import Tile
 
 __all__ = ["KernelCost", "gemm_cost", "predict_gemm_us"]
+
+_MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,44 @@ class KernelCost:
     Attributes:
         tile_us: Microseconds of a tile: one number for all, or one for each, row-major in the grid.
         tile_bytes: Bytes that a tile stores.
+        fixed_us: What of `tile_us` is not the K loop: each part of a tile of the last round takes it in full.
+        part_bytes: Bytes that such a part leaves, of float32.
     """
 
     tile_us: float | Sequence[float]
     tile_bytes: int = 0
+    fixed_us: float = 0.0
+    part_bytes: int = 0
 
     def of(self, number: int) -> float:
         """Microseconds of one tile."""
         return self.tile_us if isinstance(self.tile_us, (int, float)) else self.tile_us[number]
+
+    def part_us(self, number: int, parts: int, latencies: Latencies) -> float:
+        """Microseconds of a part of one tile until it is left in memory, or of the tile if it has no parts.
+
+        Parts differ by a step of K at most, and count as equal.
+        """
+        whole = self.of(number)
+        if parts == 1:
+            return whole
+        leaving = latencies.store_part * self.part_bytes / _MIB
+        return self.fixed_us + (whole - self.fixed_us) / parts + leaving
+
+    def sum_us(self, parts: int, latencies: Latencies) -> float:
+        """Microseconds that the last part of a tile takes to add all of them up."""
+        return latencies.add_part * parts * self.part_bytes / _MIB
+
+    def storing_us(self, tile: Tile, latencies: Latencies) -> float:
+        """Microseconds more of a tile that others wait for, or that adds to what is there."""
+        us = 0.0
+        if tile.group >= 0:
+            us += latencies.produce
+        if tile.commands:
+            us += latencies.hand_over
+        if tile.accumulates:
+            us += latencies.accumulate * self.tile_bytes / _MIB
+        return us
 
 
 def gemm_cost(
@@ -57,20 +90,26 @@ def gemm_cost(
     itemsize = DTYPES[dtype].nbytes
     step_us = rate.step_us * machine.row_slowdown(k * itemsize)
     return KernelCost(
-        rate.tile_us + -(-k // block_k) * step_us, tile_bytes=block_m * block_n * itemsize
+        rate.tile_us + -(-k // block_k) * step_us,
+        tile_bytes=block_m * block_n * itemsize,
+        fixed_us=rate.tile_us,
+        part_bytes=block_m * block_n * 4,
     )
 
 
 def predict_gemm_us(
-    machine: Machine, cost: KernelCost, tiles: int, ctas: int | None = None
+    machine: Machine, cost: KernelCost, tiles: int, ctas: int | None = None, parts: int = 1
 ) -> float:
     """Microseconds of the kernel alone, with the launch: rounds of tiles, the last one of what is left.
+
+    All CTAs of a tile of the last round end at the same time, and one of them then adds up.
 
     Args:
         machine: The machine.
         cost: Of a tile; the same for all.
         tiles: How many there are.
         ctas: CTAs that compute; all multiprocessors if it is left out.
+        parts: Among how many of them each tile of the last round is split.
 
     Raises:
         SyncopateError: The cost is not the same for all tiles.
@@ -78,9 +117,11 @@ def predict_gemm_us(
     if not isinstance(cost.tile_us, (int, float)):
         raise SyncopateError("cost: expects one number for all tiles; simulate the tables instead")
     ctas = machine.sms if ctas is None else ctas
-    us = 0.0
-    for count, rounds in ((ctas, tiles // ctas), (tiles % ctas, 1)):
-        if count and rounds:
-            us += rounds * cost.tile_us * machine.load_slowdown(count)
+    rounds, last = divmod(tiles, ctas)
+    us = rounds * cost.tile_us * machine.load_slowdown(ctas)
+    if last:
+        us += cost.part_us(0, parts, machine.latencies) * machine.load_slowdown(last * parts)
+        if parts > 1:
+            us += cost.sum_us(parts, machine.latencies) * machine.load_slowdown(last)
     fast = min(us, machine.burst_us)
     return machine.latencies.launch + fast + (us - fast) * machine.sustained_slowdown

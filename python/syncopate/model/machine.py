@@ -23,7 +23,7 @@ from syncopate.model.topology import Topology, TopologyKind
 
 __all__ = ["MACHINE_VERSION", "CollectiveCurve", "GemmRate", "Latencies", "Machine", "Source"]
 
-MACHINE_VERSION: Final = 1
+MACHINE_VERSION: Final = 2
 """Of the form of a machine's file. A file of another version is measured anew."""
 
 
@@ -75,6 +75,8 @@ class Latencies:
         produce: What a tile takes more that others wait for: completing its stores, a barrier, counting.
         hand_over: The same of one that hands its transfer over to the role beside it.
         accumulate: What a tile takes more that adds to what is there, for each MiB of it.
+        store_part: What each part of a tile of the last round takes more, for each MiB of float32 that it leaves.
+        add_part: What the last one takes more, for each MiB of each part that it adds up.
     """
 
     launch: float
@@ -88,6 +90,8 @@ class Latencies:
     produce: float
     hand_over: float
     accumulate: float
+    store_part: float
+    add_part: float
 
 
 @dataclass(frozen=True)

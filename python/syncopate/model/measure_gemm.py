@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from syncopate.model.calibration import (
     GemmTime,
     fit_gemm_rate,
     fit_idle_gain,
+    fit_parts,
     fit_sustained,
     with_latency,
 )
@@ -18,9 +20,12 @@ from syncopate.model.ranks import Ranks
 
 __all__ = ["measure_gemms"]
 
+PARTS: Final = (2, 4, 8)
+"""Among how many CTAs tiles are split, of K 4096."""
+
 
 def measure_gemms(ranks: Ranks, machine: Machine) -> Machine:
-    """Rates of three configurations, and what they depend on: load, the alignment of rows, and time.
+    """Rates of three configurations, and what they depend on: load, the alignment of rows, parts of tiles, and time.
 
     Args:
         ranks: What measures.
@@ -68,6 +73,7 @@ def measure_gemms(ranks: Ranks, machine: Machine) -> Machine:
                 slowdowns.append((aligned, max(odd.us / full.us, 1.0)))
         if len(slowdowns) == 2:
             machine = dataclasses.replace(machine, row_slowdowns=tuple(slowdowns))
+    machine = _measure_parts(machine, time_gemm)
     cost = gemm_cost(machine, 16384, block_m=128, block_n=256, block_k=64)
     calm = dataclasses.replace(machine, burst_us=float("inf"))
     long = []
@@ -79,3 +85,23 @@ def measure_gemms(ranks: Ranks, machine: Machine) -> Machine:
         burst, slowdown = fit_sustained(long)
         machine = dataclasses.replace(machine, burst_us=burst, sustained_slowdown=slowdown)
     return machine
+
+
+def _measure_parts(
+    machine: Machine, time_gemm: Callable[[str, Any, int, int, int], GemmTime | None]
+) -> Machine:
+    """What parts of tiles cost, from GEMMs whose only round they fill as far as they can."""
+    from syncopate.kernels import GemmConfig
+
+    free = with_latency(machine, store_part=0.0, add_part=0.0)
+    cost = gemm_cost(machine, 4096, block_m=128, block_n=256, block_k=64)
+    more = {}
+    for parts in PARTS:
+        columns = machine.sms // parts
+        time = time_gemm(f"{parts} parts", GemmConfig(parts=parts), 1, columns, 4096)
+        if time is not None:
+            more[parts] = time.us - predict_gemm_us(free, cost, columns, parts=parts)
+    if len(more) < 2:
+        return machine
+    store, add = fit_parts(more, cost.part_bytes)
+    return with_latency(machine, store_part=store, add_part=add)

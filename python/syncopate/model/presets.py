@@ -87,6 +87,8 @@ def _scale(
         base.latencies,
         flag_remote=base.latencies.flag_remote * latency,
         accumulate=base.latencies.accumulate / memory,
+        store_part=base.latencies.store_part / memory,
+        add_part=base.latencies.add_part / memory,
     )
     return dataclasses.replace(
         base,

@@ -94,7 +94,10 @@ class Ranks:
         return us
 
     def time_gemm(self, config: GemmConfig, rounds: int, columns: int, k: int) -> float:
-        """The same of the local kernel alone, under plain Triton, on so many rows and columns of tiles."""
+        """The same of the local kernel alone, under plain Triton, on so many rows and columns of tiles.
+
+        Tiles of a last round are not split, unless the configuration says among how many programs.
+        """
         from triton.tools.tensor_descriptor import TensorDescriptor
 
         from syncopate.kernels import gemm
@@ -111,6 +114,11 @@ class Ranks:
             )
         ]
         constants = {**config.constexprs(), **config.options()}
+        if config.parts is not None and config.parts > 1:
+            torch, slots = self.torch, (ctas, config.block_m, config.block_n)
+            constants["PARTS"] = config.parts
+            constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
+            constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
         return self.time_us(lambda: gemm[(ctas,)](*descriptors, m, n, k, **constants))
 
     def random(self, *shape: int) -> Any:

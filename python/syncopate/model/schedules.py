@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
 from syncopate.plan import Buffer, Plan
 from syncopate.plan.schedule import Schedule, read_schedule
@@ -21,6 +22,7 @@ def schedule_gemm(
     config: GemmConfig,
     strategy: Strategy,
     *,
+    k: int | None = None,
     a: Buffer | None = None,
     c: Buffer | None = None,
     num_sms: int = 132,
@@ -33,6 +35,7 @@ def schedule_gemm(
         config: How the GEMM is cut into tiles; without `num_ctas`, its CTAs are as many as multiprocessors, less those
             of dedicated realizations.
         strategy: The choices that the plan leaves open.
+        k: K, which decides into how many parts a tile of the last round may be split; that of `a` if it is left out.
         a: The plan's buffer of A, [M, K], if it is one of its own.
         c: The plan's buffer of C, [M, N], likewise.
         num_sms: Multiprocessors.
@@ -41,6 +44,7 @@ def schedule_gemm(
         The schedule of all ranks.
 
     Raises:
+        SyncopateError: There is neither `k` nor `a`, or there are too few CTAs for `config.parts`.
         PlanError: A pass refuses the plan.
     """
     from syncopate.compiler.binding import Footprint
@@ -50,6 +54,12 @@ def schedule_gemm(
         name: buffer for name, buffer in (("a_desc", a), ("c_desc", c)) if buffer is not None
     }
     m = next(iter(operands.values())).shape[0]
+    if k is None:
+        if a is None:
+            raise SyncopateError(
+                "k: expects K of the GEMM, which without a buffer for A nothing says"
+            )
+        k = a.shape[1]
     block_m, block_n = config.block_m, config.block_n
     footprints = []
     if a is not None:
@@ -67,7 +77,7 @@ def schedule_gemm(
         name="gemm_fused",
         tiles=config.tiles(m, n),
         ctas=ctas,
-        parts=1,
+        parts=config.count_parts(m, n, k, ctas),
         buffers=operands,
         integers={},
         footprints=tuple(footprints),

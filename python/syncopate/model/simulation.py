@@ -19,13 +19,12 @@ from syncopate.model.flows import FlowKind, Network
 from syncopate.model.gemm import KernelCost
 from syncopate.model.machine import Machine
 from syncopate.model.state import Cta, RankState, Waiter
-from syncopate.model.tables import Command, Signals, Waits, read_tables
+from syncopate.model.tables import Command, Signals, Tile, Waits, read_tables
 from syncopate.model.timeline import Timeline, TransferEvent
 
 __all__ = ["predict"]
 
 _INFINITY = float("inf")
-_MIB = 2**20
 
 
 def predict(
@@ -201,33 +200,40 @@ class _Simulation:
             return
         cta.since = self.now
         waits = rank.tables.tiles[cta.position].waits
-        if waits:
-            self._await(rank, waits, lambda: self._compute(rank, cta))
-        else:
-            self._compute(rank, cta)
+        self._await(rank, waits, lambda: self._compute(rank, cta))
 
     def _compute(self, rank: RankState, cta: Cta) -> None:
         tile = rank.tables.tiles[cta.position]
         rank.begins[cta.position] = self.now
         rank.stalls[cta.position] = self.now - cta.since
-        latencies = self.machine.latencies
-        work = self.cost.of(tile.number)
-        if tile.group >= 0:
-            work += latencies.produce
-        if tile.commands:
-            work += latencies.hand_over
-        if tile.accumulates:
-            work += latencies.accumulate * self.cost.tile_bytes / _MIB
+        work = self.cost.part_us(tile.number, tile.parts, self.machine.latencies)
+        if tile.parts == 1:
+            work += self.cost.storing_us(tile, self.machine.latencies)
+        self._work(rank, cta, work)
+
+    def _work(self, rank: RankState, cta: Cta, us: float) -> None:
         self.changed = True
-        heapq.heappush(rank.heap, (rank.clock + work, cta.index))
+        heapq.heappush(rank.heap, (rank.clock + us, cta.index))
 
     def _computed(self, rank: RankState, cta: Cta) -> None:
-        cta.since = self.now
-        waits = rank.tables.tiles[cta.position].sum_waits
-        if waits:
-            self._await(rank, waits, lambda: self._stored(rank, cta))
-        else:
-            self._stored(rank, cta)
+        tile, cta.since = rank.tables.tiles[cta.position], self.now
+        if tile.parts > 1 and not cta.adding:
+            self._leave_part(rank, cta, tile)
+            return
+        cta.adding = False
+        self._await(rank, tile.sum_waits, lambda: self._stored(rank, cta))
+
+    def _leave_part(self, rank: RankState, cta: Cta, tile: Tile) -> None:
+        """Whoever leaves the last part of a tile adds all of them up; others go on."""
+        rank.parts[tile.number] -= 1
+        if rank.parts[tile.number]:
+            rank.ends[cta.position] = self.now
+            self._advance(rank, cta)
+            return
+        cta.adding = True
+        latencies = self.machine.latencies
+        adding = self.cost.sum_us(tile.parts, latencies)
+        self._work(rank, cta, adding + self.cost.storing_us(tile, latencies))
 
     def _stored(self, rank: RankState, cta: Cta) -> None:
         tile = rank.tables.tiles[cta.position]
@@ -374,12 +380,6 @@ class _Simulation:
             self._at(self.now + latency, start)
 
     def _timeline(self) -> Timeline:
-        links = self.network.links
-        moved = dict.fromkeys(links, 0)
-        for event in self.events:
-            for link in self.machine.topology.route(event.src, event.dst):
-                if link in moved:
-                    moved[link] += event.nbytes
         ends = tuple(rank.end for rank in self.ranks)
         return Timeline(
             machine=self.machine.label,
@@ -395,5 +395,5 @@ class _Simulation:
                 for rank in self.ranks
             ),
             transfers=tuple(self.events),
-            link_bytes=moved,
+            link_bytes=self.network.count_bytes(self.events),
         )

@@ -33,10 +33,11 @@ class Cta:
         moving: Whether the role has one under way.
         busy: Whether tiles are left.
         stuck: Whether its tile waits for room in the ring.
+        adding: Whether it adds up the parts of its tile.
         since: When it began to wait.
     """
 
-    __slots__ = ("busy", "index", "moving", "position", "records", "since", "stuck")
+    __slots__ = ("adding", "busy", "index", "moving", "position", "records", "since", "stuck")
 
     def __init__(self, index: int) -> None:
         self.index, self.position = index, index
@@ -44,6 +45,7 @@ class Cta:
         self.moving = False
         self.busy = True
         self.stuck = False
+        self.adding = False
         self.since = 0.0
 
 
@@ -60,6 +62,7 @@ class RankState:
         raised: How often each flag has been raised.
         waiters: Who waits for a flag, and how often it has to be raised for that.
         left: Tiles that each group still lacks.
+        parts: Parts that a tile of several still lacks, by its number.
         open: CTAs and queues that are not through.
         sustained: Whether the GPU's clocks have dropped.
         end: When the call is over.
@@ -74,6 +77,7 @@ class RankState:
         self.raised: dict[int, int] = {}
         self.waiters: dict[int, list[tuple[int, Waiter]]] = {}
         self.left = [count for count, _ in tables.groups]
+        self.parts = {tile.number: tile.parts for tile in tables.tiles if tile.parts > 1}
         self.open = num_ctas + len(tables.queues)
         self.sustained = False
         self.end = _INFINITY

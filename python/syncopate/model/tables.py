@@ -56,10 +56,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile at its position in the order of a rank.
+    """A tile, or a part of one, at its position in the order of a rank.
 
     Attributes:
         number: Its number, row-major in the grid.
+        parts: At how many positions it stands, at each with a part of its K loop.
         waits: What it waits for before it starts.
         sum_waits: What it waits for before it adds to what is there.
         accumulates: Whether it does.
@@ -68,6 +69,7 @@ class Tile:
     """
 
     number: int
+    parts: int
     waits: Waits
     sum_waits: Waits
     accumulates: bool
@@ -85,7 +87,7 @@ class RankTables:
         queues: By realization, the commands that its stream or role carries out in their order; not those that tiles
             hand over.
         ctas: By realization of a role, the CTAs that share each command of its queue.
-        groups: By row, how many tiles a group has, and what is raised when all are done.
+        groups: By row, how many tiles a group has, however many parts they have, and what is raised when all are done.
         opening: What is raised when the kernel starts.
         closing: What the end of the call waits for.
         staged_bytes: Input that is copied before the kernel.
@@ -130,7 +132,7 @@ def read_tables(program: Any, rank: int, *, in_place: bool = False) -> RankTable
         _command(number, row, rank, in_place, waited, raised)
         for number, row in enumerate(tables["commands"].rows())
     )
-    tiles = _tiles(tables, waited)
+    tiles = _tiles(tables, len(program.tiles), waited)
     handed = {number for tile in tiles for number in tile.commands}
     queues: dict[Realization, list[Command]] = {}
     for command in commands:
@@ -178,21 +180,25 @@ def _command(
     )
 
 
-def _tiles(tables: Mapping[str, Table], waited: Any) -> tuple[Tile, ...]:
+def _tiles(tables: Mapping[str, Table], dims: int, waited: Any) -> tuple[Tile, ...]:
     table = tables["tiles"]
-    order = np.lexsort([table.column(name) for name in ("c2", "c1", "c0")])
-    # Tiles are the cells of a grid, each once: in the order of their coordinates, they have their numbers.
-    numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.arange(len(order))
+    # The third coordinate of a smaller grid is the number of a part.
+    names = ("c0", "c1", "c2") if dims == 3 else ("c0", "c1")
+    cells = np.stack([table.column(name) for name in names], axis=1)
+    # Tiles are all cells of a grid: in the order of their coordinates, they have their numbers.
+    _, numbers, parts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+    numbers = numbers.reshape(-1)
     grouped = _columns(tables["tile_groups"], *_GROUPED)
     alone = (-1, 0, 0, 0, 0, 0)
     tiles = []
     spans = _columns(table, "wait_begin", "wait_end")
-    for number, (begin, end) in zip(numbers.tolist(), spans, strict=True):
+    counts = parts[numbers].tolist()
+    for number, count, (begin, end) in zip(numbers.tolist(), counts, spans, strict=True):
         group, adds, sum_begin, sum_end, first, last = grouped[number] if grouped else alone
         tiles.append(
             Tile(
                 number=number,
+                parts=count,
                 waits=waited(begin, end) if begin < end else (),
                 sum_waits=waited(sum_begin, sum_end) if adds else (),
                 accumulates=bool(adds),

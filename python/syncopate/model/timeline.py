@@ -57,8 +57,9 @@ class Timeline:
         num_ctas: CTAs that compute.
         us: When the slowest rank is through: the predicted time.
         rank_us: When each rank is.
-        tile_begin: For each rank, when the tile at each position begins, [tiles]; CTA c has c, c + num_ctas, …
-        tile_end: When it is stored.
+        tile_begin: For each rank, when the tile or part at each position begins, [positions]; CTA c has c, c +
+            num_ctas, …
+        tile_end: When it is stored. Of the parts of a tile, the last one stores it, and the others leave theirs.
         tile_stall: How long its CTA has waited for flags or for room in the ring, before, within and behind it.
         tile_numbers: Which tile it is, row-major in the grid.
         transfers: All commands, in the order in which they end.
