@@ -45,8 +45,8 @@ def test_parts_are_as_many_as_there_are_ctas_for(tiles, ctas, steps, count):
         (25600, 256, 132, (128, 128)),
         # Two full rounds of either.
         (128 * 264, 250, 132, (128, 256)),
-        # The same on fewer multiprocessors: 2 rounds and 64 tiles by one of 100 each, against 5 and 28 by 3.
-        (128 * 264, 250, 100, (128, 128)),
+        # On 110 multiprocessors these leave 44 tiles by 2 CTAs each, and narrow ones 88, which are a whole round.
+        (128 * 264, 250, 110, (128, 128)),
         (2048, 2048, 132, (64, 128)),
     ],
 )

@@ -107,13 +107,13 @@ def test_last_part_waits_for_what_it_adds_to(transfer):
 
 
 def test_producing_and_adding_count_for_the_last_part():
-    latencies = dataclasses.replace(PARTS, produce=3.0, accumulate=32.0)
+    latencies = dataclasses.replace(PARTS, produce=3.0, accumulate=160.0)
     machine = plain_machine(1e9, latencies=latencies)
     timeline = predict(sum_schedule(2, 9, 2), COST, machine)
-    # Tiles of 1/32 MiB that add to what is there take a microsecond more, and nobody waits for those.
+    # Tiles of 1/32 MiB that add to what is there take 5 µs more, and those that others wait for 3.
     numbers, ends = timeline.tile_numbers[0], timeline.tile_end[0]
     found = [sorted(ends[numbers == number].tolist()) for number in (0, 1, 2, 3)]
-    adding, producing = [7.0, 9.0], [7.0, 11.0]
+    adding, producing = [7.0, 13.0], [7.0, 11.0]
     assert found == [pytest.approx(adding)] * 2 + [pytest.approx(producing)] * 2
 
 

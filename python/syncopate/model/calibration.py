@@ -105,25 +105,24 @@ def fit_idle_gain(full: GemmTime, few: GemmTime, sms: int, launch_us: float) -> 
     return float(np.clip(share / (1 - few.tiles / sms), 0.0, 0.9))
 
 
-def fit_parts(times: Mapping[int, float], part_bytes: int) -> tuple[float, float]:
+def fit_parts(times: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
     """What parts of tiles take besides their steps of K, by least squares without negative numbers.
 
     Args:
-        times: Microseconds that the kernel took more than its steps, by the parts of each tile, two or more numbers.
-        part_bytes: Bytes that a part leaves.
+        times: Of two or more kernels with parts, in microseconds: what each would take more if `store_part` were 1, the
+            same of `add_part`, and what it took more than its steps.
 
     Returns:
         `store_part` and `add_part` of a machine.
     """
-    mib = part_bytes / 2**20
-    counts = np.array(sorted(times), float)
-    us = np.array([times[count] for count in sorted(times)]) / mib
-    add, store = np.polyfit(counts, us, 1)
-    if add < 0:
-        add, store = 0.0, us.mean()
-    elif store < 0:
-        add, store = us @ counts / (counts @ counts), 0.0
-    return max(float(store), 0.0), max(float(add), 0.0)
+    rows = np.array(times)
+    store, add, us = rows.T
+    (found_store, found_add), *_ = np.linalg.lstsq(rows[:, :2], us, rcond=None)
+    if found_store < 0:
+        found_store, found_add = 0.0, add @ us / (add @ add)
+    elif found_add < 0:
+        found_store, found_add = store @ us / (store @ store), 0.0
+    return max(float(found_store), 0.0), max(float(found_add), 0.0)
 
 
 def fit_sustained(times: Sequence[tuple[float, float]]) -> tuple[float, float]:

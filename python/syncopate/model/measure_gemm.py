@@ -93,15 +93,19 @@ def _measure_parts(
     """What parts of tiles cost, from GEMMs whose only round they fill as far as they can."""
     from syncopate.kernels import GemmConfig
 
-    free = with_latency(machine, store_part=0.0, add_part=0.0)
+    some = [
+        with_latency(machine, store_part=store, add_part=add)
+        for store, add in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+    ]
     cost = gemm_cost(machine, 4096, block_m=128, block_n=256, block_k=64)
-    more = {}
+    more = []
     for parts in PARTS:
         columns = machine.sms // parts
         time = time_gemm(f"{parts} parts", GemmConfig(parts=parts), 1, columns, 4096)
         if time is not None:
-            more[parts] = time.us - predict_gemm_us(free, cost, columns, parts=parts)
+            free, store, add = (predict_gemm_us(one, cost, columns, parts=parts) for one in some)
+            more.append((store - free, add - free, time.us - free))
     if len(more) < 2:
         return machine
-    store, add = fit_parts(more, cost.part_bytes)
-    return with_latency(machine, store_part=store, add_part=add)
+    store_part, add_part = fit_parts(more)
+    return with_latency(machine, store_part=store_part, add_part=add_part)
