@@ -112,7 +112,7 @@ def tma_can_address(*row_elements: int) -> bool:
 
 def choose_config(m: int, n: int, k: int) -> GemmConfig:
     """Tiles for a GEMM."""
-    return GemmConfig.choose(m, n) if tma_can_address(n, k) else GemmConfig(block_n=128)
+    return GemmConfig.choose(m, n, 2 * k) if tma_can_address(n, k) else GemmConfig(block_n=128)
 
 
 def build_program(

@@ -55,15 +55,22 @@ def check(loaded, workload, m, calls=20):
 
 @pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine", "tma_dedicated"])
 @pytest.mark.parametrize("workload", ["gather", "sum"])
-def test_other_numbers_of_rows_need_no_other_code(groups, workload, realization, monkeypatch):
+@pytest.mark.parametrize("whole", [True, False])
+def test_other_numbers_of_rows_need_no_other_code(
+    groups, workload, realization, whole, monkeypatch
+):
+    """Where tiles read rows of two ranks, other code runs than where they read the rank's own from the caller's."""
     loads = []
     original = cuda.load_function
     monkeypatch.setattr(cuda, "load_function", lambda *a: loads.append(a[1]) or original(*a))
     seed = random.randrange(1 << 30)
     draw = random.Random(seed)
-    sizes = [WORLD * draw.randrange(8, MOST // WORLD) for _ in range(8)]
-    with load(build(workload, realization, MOST), groups(WORLD)) as loaded:
-        check(loaded, workload, MOST, calls=3)
+    most = MOST // WORLD if whole else MOST // WORLD - 1
+    step = CONFIG.block_m if whole else 1
+    rows = [size for size in range(step, most + 1, step) if whole or size % CONFIG.block_m]
+    sizes = [WORLD * draw.choice(rows) for _ in range(8)]
+    with load(build(workload, realization, WORLD * most), groups(WORLD)) as loaded:
+        check(loaded, workload, WORLD * most, calls=3)
         fused = [name for name in loads if name != "guard"]
         memory = loaded.buffer("a" if workload == "gather" else "c", 0).data_ptr()
         for m in sizes:

@@ -47,12 +47,19 @@ def test_parts_are_as_many_as_there_are_ctas_for(tiles, ctas, steps, count):
         (128 * 264, 250, 132, (128, 256)),
         # On 110 multiprocessors these leave 44 tiles by 2 CTAs each, and narrow ones 88, which are a whole round.
         (128 * 264, 250, 110, (128, 128)),
-        (2048, 2048, 132, (64, 128)),
+        # 128 large tiles are less than a round; so are 112 narrow ones.
+        (2048, 2048, 132, (128, 128)),
+        (512, 3584, 132, (64, 128)),
     ],
 )
 def test_chosen_tiles_leave_few_without_work(m, n, num_sms, block):
     config = GemmConfig.choose(m, n, num_sms=num_sms)
     assert (config.block_m, config.block_n) == block
+
+
+def test_rows_across_cache_lines_take_large_tiles():
+    assert GemmConfig.choose(8200, 3600, 2 * 8192).block_n == 128
+    assert GemmConfig.choose(8200, 3600, 2 * 8184).block_n == 256
 
 
 def test_parts_that_have_no_cta_are_refused():

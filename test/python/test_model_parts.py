@@ -178,7 +178,8 @@ def test_chosen_tiles_are_hardly_slower_than_the_others():
     for _ in range(1000):
         m, n = (int(draw.integers(1000, 13000)) for _ in range(2))
         chosen = GemmConfig.choose(m, n)
-        if chosen.block_m < 128:
+        if math.prod(GemmConfig().tiles(m, n)) < machine.sms:
+            # Tiles of less than a round are chosen for what they overlap with.
             continue
         times = {}
         for config in (GemmConfig(), GemmConfig(block_n=128, num_warps=4, num_stages=4)):

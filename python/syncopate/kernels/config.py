@@ -32,6 +32,8 @@ class Precision(enum.Enum):
     """In float32, without tensor cores."""
 
 
+CACHE_LINE: Final = 128
+
 NARROW_ROUND: Final = 0.535
 """Time of a round of tiles of half the width, of that of the large ones (bf16 on H200, docs/results)."""
 
@@ -68,21 +70,29 @@ class GemmConfig:
     parts: int | None = None
 
     @classmethod
-    def choose(cls, m: int, n: int, *, num_sms: int = 132) -> GemmConfig:
+    def choose(
+        cls, m: int, n: int, row_bytes: int = CACHE_LINE, *, num_sms: int = 132
+    ) -> GemmConfig:
         """Returns the large tiles, or the narrow ones where those leave fewer multiprocessors without work.
 
         Tiles of a last round are taken to be split as `Parts` does it, with K as long as that needs. Where there would
-        be less than a round of large tiles it is small ones: those that need other ranks' data should still come in a
-        second round.
+        be less than a round of large tiles it is narrow ones, or small ones if those were less than a round, too: tiles
+        that need other ranks' data should still come in a second round.
 
         Args:
             m: Rows of the output.
             n: Its columns.
+            row_bytes: Bytes of a row of K. Where rows start anywhere in a cache line, narrow tiles, which load more,
+                cost more than they save.
             num_sms: Multiprocessors that compute.
         """
         large, narrow = cls(), cls(block_n=128, num_warps=4, num_stages=4)
-        if math.prod(large.tiles(m, n)) < num_sms:
+        if math.prod(narrow.tiles(m, n)) < num_sms:
             return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
+        if math.prod(large.tiles(m, n)) < num_sms:
+            return narrow
+        if row_bytes % CACHE_LINE:
+            return large
 
         def rounds(config: GemmConfig) -> float:
             tiles = math.prod(config.tiles(m, n))
