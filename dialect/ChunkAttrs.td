@@ -92,21 +92,24 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     transfers, the number of pieces a transfer is split into, the realization,
     the tile order, the number of row tiles that stay together in it, how long a
     co-located role rests after each block that it stores to another rank, in
-    nanoseconds, and the number of CTAs that dedicated realizations have, if
-    there are any.
+    nanoseconds, the number of CTAs that dedicated realizations have, if
+    there are any, and how many waves of tiles go into each library call, the
+    last number for all further ones; without any, there are at most eight
+    calls of as many waves each.
 
     With `splits = 0`, that number is chosen for each transfer by its size:
     pieces of 8 MiB or more, and at most four of them.
 
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,
-    `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`. A plan
-    without a strategy has all of them.
+    `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`. A
+    plan without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [0, 4096], and `group` is positive.
     * (strategy_c2) `pause` is in [0, 1000000].
     * (strategy_c3) `comm_ctas` is in [1, 65536].
+    * (strategy_c4) each number of `waves` is positive.
 
     Example: `#chunk.strategy<splits = 4, realization = copy_engine>`.
   }];
@@ -118,7 +121,8 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
       Chunk_Field<"int64_t", "8">:$group,
       Chunk_Field<"int64_t", "500">:$pause,
-      Chunk_Field<"int64_t", "8">:$comm_ctas);
+      Chunk_Field<"int64_t", "8">:$comm_ctas,
+      OptionalParameter<"::mlir::DenseI64ArrayAttr">:$waves);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -7,6 +7,7 @@
 
 #include "lowering/Passes.h"
 #include "passes/KernelDependence.h"
+#include "passes/LibraryCalls.h"
 #include "passes/PlanGraph.h"
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
@@ -278,6 +279,7 @@ public:
       if (graph.getTransfer(id).getExecutor() == rank &&
           !graph.getTransfer(id).getTile())
         writeCommand(id);
+    writeLibraryCalls();
     writeHandedOver();
     writeGroups();
     writeCalls();
@@ -323,6 +325,62 @@ private:
     appendCommands(id, graph.getSrcPlace(id), transfer.getSrcOffsets(),
                    graph.getDstPlace(id), transfer.getDstOffsets(),
                    transfer.getSizes(), realization, rows);
+  }
+
+  /// A command of the stream for each library call. Its source is the slots of
+  /// all its tiles; what comes of it stands there too, or, of an all-to-all, in
+  /// the same slots of the other buffer. Parts of the source are those of the
+  /// ranks.
+  void writeLibraryCalls() {
+    CollectiveOpInterface collective = findLibraryCall(graph.getPlan());
+    if (!collective)
+      return;
+    TileSlots slots = *TileSlots::find(kernel, collective);
+    LibraryCall kind = getLibraryCall(collective);
+    SmallVector<SlotRow> rows;
+    for (int64_t row = 0; row < schedule.getSlots()->getNumRows(); ++row) {
+      ArrayRef<int64_t> values = schedule.getSlots()->getRow(row);
+      rows.push_back({values[0], values[1]});
+    }
+    int64_t reduction = kNoReduction, bytes = slots.getSlotBytes();
+    if (auto op = dyn_cast<AllReduceOp>(*collective))
+      reduction = 1 + static_cast<int64_t>(op.getReduction());
+    if (auto op = dyn_cast<ReduceScatterOp>(*collective))
+      reduction = 1 + static_cast<int64_t>(op.getReduction());
+    for (auto [number, call] : llvm::enumerate(slots.getCalls(rows))) {
+      int64_t begin = numWaits(), part = call.slots * bytes;
+      addWait(layout.groupTwin(tileGroups.getGroupOfCall(rank, number)), 1);
+      int64_t from = call.begin * bytes;
+      int64_t to = from + (kind == CallReduceScatter ? rank * part : 0);
+      int64_t count = kind == CallAllToAll ? slots.getNumParts() : 1;
+      int64_t parts = kind == CallReduceScatter ? slots.getNumParts() : 1;
+      llvm::append_range(commands,
+                         std::array<int64_t, std::size(kCommandColumns)>{
+                             kind,
+                             rank,
+                             graph.getBufferIndex(collective.getSrc()),
+                             from,
+                             rank,
+                             graph.getBufferIndex(collective.getDst()),
+                             to,
+                             count,
+                             part,
+                             part,
+                             part,
+                             begin,
+                             numWaits(),
+                             numSignals(),
+                             numSignals(),
+                             static_cast<int64_t>(Realization::Nccl),
+                             reduction,
+                             0,
+                             parts,
+                             parts > 1 ? part : 0,
+                             0,
+                             kNoBuffer,
+                             0,
+                             0});
+    }
   }
 
   /// The commands that tiles hand over, tile by tile in their order.
@@ -496,6 +554,8 @@ private:
       for (unsigned id : tileGroups[group].transfers)
         listeners.insert(
             {graph.getQueue(id).first, isEngine(graph.getQueue(id).second)});
+      if (tileGroups[group].call)
+        listeners.insert({rank, true});
       int64_t begin = numSignals();
       for (auto [to, engine] : listeners)
         engine ? addSignal(to, layout.groupTwin(group), StoreOne)
@@ -627,7 +687,7 @@ private:
     for (int64_t reader : readers)
       addWait(layout.done(reader), 0);
     int64_t closeWaitBegin = numWaits();
-    bool hasEngine = false;
+    bool hasEngine = static_cast<bool>(findLibraryCall(graph.getPlan()));
     for (auto transfer : graph.getTransfers())
       hasEngine |= transfer.getExecutor() == rank &&
                    isEngine(*transfer.getRealization());
@@ -704,6 +764,27 @@ findHandedOver(PlanGraph &graph, KernelOp kernel,
   return handed;
 }
 
+/// Every tile has been given a slot, and every call takes tiles.
+LogicalResult requireSlots(CollectiveOpInterface collective,
+                           ScheduleOp schedule) {
+  auto plan = cast<PlanOp>(schedule->getParentOp());
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  if (failed(TileSlots::find(kernel, collective)))
+    return failure();
+  std::optional<TableAttr> table = schedule.getSlots();
+  bool valid = table && table->getNumRows() == kernel.getNumTiles() &&
+               table->getColumn("call") == 0 && table->getColumn("slot") == 1;
+  std::set<int64_t> calls;
+  for (int64_t row = 0; valid && row < table->getNumRows(); ++row)
+    calls.insert(table->getRow(row)[0]);
+  valid = valid && *calls.begin() == 0 &&
+          *calls.rbegin() == static_cast<int64_t>(calls.size()) - 1;
+  if (!valid)
+    return schedule.emitOpError(
+        "has no slots of all its tiles; run chunk-group-tiles first");
+  return success();
+}
+
 struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
   using Base::Base;
 
@@ -736,6 +817,10 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }
+    if (CollectiveOpInterface collective = findLibraryCall(plan))
+      for (ScheduleOp schedule : schedules)
+        if (failed(requireSlots(collective, schedule)))
+          return signalPassFailure();
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
     auto handed = findHandedOver(graph, kernel, schedules);
     Protocol protocol(graph, groups, handed);

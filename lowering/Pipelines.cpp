@@ -40,14 +40,18 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "comm_ctas",
       llvm::cl::desc("CTAs that dedicated realizations have"),
       llvm::cl::init(0)};
+  ListOption<int64_t> waves{
+      *this, "waves",
+      llvm::cl::desc("waves of tiles of each library call, separated by "
+                     "commas")};
 };
 
 void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options) {
   OpPassManager &transfers = manager.nest<PlanOp>();
   transfers.addPass(createExpandSpmdPass());
-  transfers.addPass(
-      createDecomposeCollectivesPass({options.algorithm, options.direction}));
+  transfers.addPass(createDecomposeCollectivesPass(
+      {options.algorithm, options.direction, options.realization}));
   transfers.addPass(createSplitTransfersPass({options.splits}));
   transfers.addPass(createCheckPlanPass());
   transfers.addPass(createCheckClaimsPass());
@@ -57,6 +61,8 @@ void buildPlanPipeline(OpPassManager &manager,
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
   tables.addPass(createOrderTilesPass({options.order, options.group}));
+  tables.addPass(createGroupTilesPass(
+      {SmallVector<int64_t>(options.waves.begin(), options.waves.end())}));
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/KernelDependence.h"
+#include "passes/LibraryCalls.h"
 #include "passes/Passes.h"
 #include "passes/TileGroups.h"
 
@@ -67,11 +68,13 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
         KernelDependence dependence(graph, kernel, rank);
         if (!dependence.isValid())
           return signalPassFailure();
+        FailureOr<TableAttr> tiles = orderTiles(
+            kernel, dependence, arrival,
+            orderGroups(graph, groups, rank, policy), groups, policy, rows);
+        if (failed(tiles))
+          return signalPassFailure();
         ScheduleOp::create(builder, kernel.getLoc(), kernel.getKernelAttr(),
-                           builder.getI64IntegerAttr(rank),
-                           orderTiles(kernel, dependence, arrival,
-                                      orderGroups(graph, groups, rank, policy),
-                                      groups, policy, rows),
+                           builder.getI64IntegerAttr(rank), *tiles, TableAttr{},
                            TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
                            TableAttr{}, TableAttr{});
       }
@@ -112,11 +115,34 @@ private:
     return times;
   }
 
-  static TableAttr orderTiles(KernelOp kernel, KernelDependence &dependence,
-                              ArrayRef<int64_t> arrival,
-                              ArrayRef<int64_t> departure,
-                              const TileGroups &groups, TileOrder policy,
-                              int64_t rows) {
+  /// A library call takes as many tiles of each rank's block, so tiles of all
+  /// blocks take turns. Those that read what arrives later stay behind others.
+  static LogicalResult
+  interleaveBlocks(KernelOp kernel, MutableArrayRef<int64_t> tiles,
+                   function_ref<int64_t(int64_t)> arrives) {
+    CollectiveOpInterface collective =
+        findLibraryCall(cast<PlanOp>(kernel->getParentOp()));
+    if (!collective)
+      return success();
+    FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
+    if (failed(slots))
+      return failure();
+    std::map<std::pair<int64_t, int64_t>, int64_t> counts;
+    SmallVector<std::array<int64_t, 3>> keys(tiles.size());
+    for (int64_t tile : tiles) {
+      int64_t part = slots->getPart(tile);
+      keys[tile] = {arrives(tile), counts[{arrives(tile), part}]++, part};
+    }
+    llvm::sort(tiles, [&](int64_t a, int64_t b) {
+      return std::pair(keys[a], a) < std::pair(keys[b], b);
+    });
+    return success();
+  }
+
+  static FailureOr<TableAttr>
+  orderTiles(KernelOp kernel, KernelDependence &dependence,
+             ArrayRef<int64_t> arrival, ArrayRef<int64_t> departure,
+             const TileGroups &groups, TileOrder policy, int64_t rows) {
     using Key = std::array<int64_t, 7>;
     int64_t rank = dependence.getRank();
     int64_t count = kernel.getNumTiles();
@@ -150,6 +176,10 @@ private:
     SmallVector<int64_t> tiles(count), values;
     std::iota(tiles.begin(), tiles.end(), 0);
     llvm::sort(tiles, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
+    if (failed(interleaveBlocks(kernel, tiles, [&](int64_t tile) {
+          return last[dependence.getSet(tile)];
+        })))
+      return failure();
     for (int64_t tile : tiles)
       llvm::append_range(values,
                          KernelDependence::getCoordinates(kernel, tile));

@@ -62,16 +62,25 @@ def DecomposeCollectivesPass
     them on. The order in which contributions are combined does not depend on
     time.
 
-    Ensures: no collective is left but in a `chunk.claim` behind its transfers;
-    users of its token come after all of them.
-    Errors: an algorithm that there is not for a collective or its group.
+    A collective of realization `nccl`, which it names or else the option or the
+    strategy, is to be calls of a library, and stays. It is an all_reduce, a
+    reduce_scatter or an all_to_all, along rows, of a buffer of two dimensions
+    that tiles of all ranks compute; no transfer touches it, and nothing but the
+    kernel comes after it. A plan has one at most.
+
+    Ensures: no collective is left but in a `chunk.claim` behind its transfers,
+    or as library calls; users of its token come after all of them.
+    Errors: an algorithm that there is not for a collective or its group; a
+    collective that cannot be library calls.
     Example: test/passes/decompose-collectives.mlir.
   }];
   let options = [
     Option<"algorithm", "algorithm", "std::string", "\"\"",
            "algorithm of collectives that name none (default: the strategy's)">,
     Option<"direction", "direction", "std::string", "\"\"",
-           "direction of collectives that name none (default: the strategy's)">
+           "direction of collectives that name none (default: the strategy's)">,
+    Option<"realization", "realization", "std::string", "\"\"",
+           "nccl: collectives become library calls (default: the strategy's)">
   ];
 }
 
@@ -180,7 +189,8 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     rank's own input come first. Tiles of the same time keep the locality of
     Triton's grouped order: `group` rows of tiles are walked column by column.
     `grouped` ignores arrival. Tiles of a kernel with `needs` come by their first
-    coordinate.
+    coordinate. If a reduce_scatter or an all_to_all is library calls, tiles of
+    the blocks of all ranks take turns, since a call takes as many of each.
 
     Requires: realizations; a footprint for each bound argument.
     Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
@@ -193,6 +203,33 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
            "arrival or grouped (default: the strategy's)">,
     Option<"group", "group", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
+  ];
+}
+
+def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
+  let summary = "Say which library call takes each tile, and where it is stored";
+  let description = [{
+    Why: a library moves one large message much faster than many small ones, and
+    all of a call has to lie in one piece. So tiles that are done at about the
+    same time, on all ranks, go together, and are stored side by side.
+
+    A *wave* is as many tiles as the kernel has CTAs. Tiles in the order in
+    which the last rank comes to them are cut into calls of so many waves. Where
+    ranks have blocks of their own, a call takes as many tiles of each block; if
+    one has fewer left, slots stay empty. Slots are numbered call by call, and
+    within a call part by part.
+
+    Requires: `chunk-order-tiles`; footprints of what tiles write.
+    Ensures: `slots`, the same ones on all ranks, if a collective is library
+    calls.
+    Errors: tiles that do not write rectangles of one size, at multiples of it,
+    each inside the block of one rank.
+    Example: test/passes/group-tiles.mlir.
+  }];
+  let options = [
+    ListOption<"waves", "waves", "int64_t",
+               "waves of tiles of each call, the last number for all further "
+               "ones (default: the strategy's)">
   ];
 }
 

@@ -35,6 +35,8 @@ class Realization(enum.Enum):
     TMA_COLOCATED = "tma_colocated"
     LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
+    NCCL = "nccl"
+    """Of collectives of what tiles compute: they become calls of the library."""
 
 
 class TileOrder(enum.Enum):
@@ -69,7 +71,10 @@ class Strategy:
             the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
             that there is makes both faster. At most 1,000,000.
         comm_ctas: CTAs that carry out transfers of dedicated realizations, and compute nothing; a launch has them
-            beside those that compute, if there are such transfers. At most 65,536.
+            beside those that compute, if there are such transfers. At most 65,536. With realization nccl,
+            multiprocessors that are left to the library.
+        waves: How many waves of tiles, of as many tiles as CTAs compute, go into each library call, the last number for
+            all further calls. Without any, there are at most eight calls of as many waves each.
 
     The enums may be given by their values, as strings.
     """
@@ -82,6 +87,7 @@ class Strategy:
     group: int = 8
     pause: int = 500
     comm_ctas: int = 8
+    waves: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (
@@ -103,14 +109,21 @@ class Strategy:
                 raise SyncopateError(
                     f"{name}: expects an integer in [{lowest}, {highest}], but got {value!r}"
                 )
+        if not isinstance(self.waves, tuple) or not all(
+            type(count) is int and 0 < count < 2**62 for count in self.waves
+        ):
+            raise SyncopateError(
+                f"waves: expects a tuple of positive integers, but got {self.waves!r}"
+            )
 
     @property
     def attribute(self) -> str:
         """The strategy as `#chunk.strategy`."""
+        waves = f", waves = [{', '.join(map(str, self.waves))}]" if self.waves else ""
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
             f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
-            f"group = {self.group}, pause = {self.pause}, comm_ctas = {self.comm_ctas}>"
+            f"group = {self.group}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}>"
         )
 
 

@@ -1,4 +1,4 @@
-"""Markers that a local Triton kernel carries so that Syncopate can fuse it.
+"""Markers that a local Triton kernel carries so that Syncopate can fuse it, and how one reads what is stored in slots.
 
 A marker changes nothing: under plain Triton the annotated kernel computes what it would compute without it.
 
@@ -9,6 +9,7 @@ A marker changes nothing: under plain Triton the annotated kernel computes what 
         m, n, i = sy.tile(t, m, n)
 """
 
+from syncopate.language.slots import slot_offsets
 from syncopate.language.tile import TILE_MARKER, tile
 
-__all__ = ["TILE_MARKER", "tile"]
+__all__ = ["TILE_MARKER", "slot_offsets", "tile"]

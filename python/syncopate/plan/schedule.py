@@ -15,11 +15,13 @@ from syncopate.errors import PlanError
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.affine import Expression, to_function
+from syncopate.plan.slots import place_slots
 from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 __all__ = ["Access", "Schedule", "read_schedule"]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
+_NO_SLOTS = Table(("call", "slot"), np.zeros((0, 2), np.int64))
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,16 @@ def read_schedule(plan: ir.OpView) -> Schedule:
     tables: list[Mapping[str, Table]] = [{} for _ in range(world_size)]
     for op in body:
         if isinstance(op, ops.ScheduleOp):
-            tables[op.attributes["rank"].value] = {
+            found = {
                 table: _to_table(op.attributes[table]) for table in _TABLES
             }
+            if "slots" in op.attributes:
+                slots = _to_table(op.attributes["slots"])
+            else:
+                slots = _NO_SLOTS
+            tables[op.attributes["rank"].value] = {**found, "slots": slots}
+    accesses = tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers]))
+    tiles = tuple(kernels[0].attributes["tiles"])
     return Schedule(
         name=name,
         world_size=world_size,
@@ -111,9 +120,9 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         comm_ctas=int(kernels[0].attributes["comm_ctas"].value)
         if "comm_ctas" in kernels[0].attributes
         else 0,
-        tiles=tuple(kernels[0].attributes["tiles"]),
-        accesses=tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers])),
-        buffers=buffers,
+        tiles=tiles,
+        accesses=accesses,
+        buffers=place_slots(buffers, tables, accesses, tiles),
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
     )

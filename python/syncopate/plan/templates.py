@@ -75,7 +75,8 @@ def reduce_scatter_tiles(
         splits: Pieces that a block is moved in.
         combine: Who adds.
         direction: push or pull: who carries out the transfers between ranks.
-        realization: Of the transfers between ranks; the strategy's if it is left out.
+        realization: Of the transfers between ranks, or of the collective with `Combine.STRATEGY`; the strategy's if it
+            is left out.
         reducing: Of those that add within a rank, likewise; loads and stores if the strategy's cannot.
 
     Returns:
@@ -84,6 +85,13 @@ def reduce_scatter_tiles(
     Raises:
         PlanError: The buffer has no rows for some rank, or a rule of the plan is broken.
     """
+    if combine is Combine.STRATEGY:
+        made = [plan.produce(buffer[:], rank=rank) for rank in range(plan.world_size)]
+        token = plan.reduce_scatter(buffer, after=made, realization=realization)
+        for owner, part in enumerate(shard(buffer, 0, plan.world_size)):
+            if part is not None:
+                plan.output(part, rank=owner)
+        return [token] * plan.world_size
     sums = Sums(plan, buffer, splits, direction, realization, reducing)
     done = sums.add(combine)
     with plan.claim(after=list(done.values())):
@@ -129,6 +137,16 @@ def all_reduce_tiles(
         PlanError: As for `reduce_scatter_tiles`; or one shot is to add by tiles, or at the destination.
     """
     world = plan.world_size
+    if combine is Combine.STRATEGY:
+        if shots is not None:
+            raise PlanError(
+                f"shots: expects none where the strategy says how parts are added, but got {shots}"
+            )
+        made = [plan.produce(buffer[:], rank=rank) for rank in range(world)]
+        token = plan.all_reduce(buffer, after=made, realization=realization)
+        for rank in range(world):
+            plan.output(buffer[:], rank=rank)
+        return [token] * world
     if shots is None:
         nbytes = math.prod(buffer.shape) * DTYPES[buffer.dtype].nbytes
         shots = choose_shots(nbytes, world) if combine is None else Shots.TWO
@@ -166,7 +184,9 @@ def all_reduce_tiles(
     return [plan.join(tokens) for tokens in arrived]
 
 
-def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
+def all_to_all_tiles(
+    plan: Plan, buffer: Buffer, received: Buffer, *, realization: str | None = None
+) -> Token:
     """Exchanges the blocks that the tiles of all ranks compute; a call gives back what a rank has received.
 
     How, and in how many pieces, is the strategy's choice.
@@ -176,6 +196,7 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
         buffer: What tiles compute, all of it on every rank: [M, …], M a multiple of the number of ranks.
         received: Another buffer of that shape. Afterwards its block i is the one that rank i has computed for this
             rank.
+        realization: nccl makes it calls of the library, if the strategy is not to choose.
 
     Returns:
         The token that every rank has all its blocks.
@@ -190,7 +211,7 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
         )
     ranks = range(plan.world_size)
     made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
-    token = plan.all_to_all(buffer, received, after=made)
+    token = plan.all_to_all(buffer, received, after=made, realization=realization)
     for rank in ranks:
         plan.output(received[:], rank=rank)
     return token

@@ -40,6 +40,10 @@ INPUT_DESCRIPTOR = "sy_input_"
 """Before the name of a descriptor argument: an argument that describes the rank's own input in its place."""
 
 
+REMAP_ROWS, REMAP_COLUMNS = 16, 256
+"""The block of an output that one CTA brings from slots into rows."""
+
+
 @dataclass(frozen=True)
 class Table:
     """One schedule table of one rank.
@@ -74,6 +78,21 @@ class Region:
 
 
 @dataclass(frozen=True)
+class TileSlots:
+    """How a buffer holds tiles where a collective is library calls: each in a slot, one below the other.
+
+    Attributes:
+        tile: Rows and columns of a tile.
+        count: Number of slots, those included that stay empty.
+        slots: For each rank, the slot of each tile of the buffer, row-major in the grid of its tiles.
+    """
+
+    tile: tuple[int, int]
+    count: int
+    slots: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class BufferSpec:
     """A symmetric buffer of the plan.
 
@@ -84,6 +103,7 @@ class BufferSpec:
         inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with
             one region.
         outputs: For each rank, the regions that a call gives back.
+        slots: How it holds tiles, if it does not hold rows one behind the other.
     """
 
     name: str
@@ -91,11 +111,39 @@ class BufferSpec:
     dtype: str
     inputs: tuple[tuple[Region, ...], ...]
     outputs: tuple[tuple[Region, ...], ...] = ()
+    slots: TileSlots | None = None
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """Shape of what lies in memory, row-major: that of the buffer, or of all slots, one below the other."""
+        if self.slots is None:
+            return self.shape
+        rows, columns = self.slots.tile
+        return (self.slots.count * rows, columns)
 
     @property
     def nbytes(self) -> int:
         """Bytes of one rank's instance."""
-        return int(np.prod(self.shape, dtype=np.int64)) * DTYPES[self.dtype].nbytes
+        return int(np.prod(self.memory_shape, dtype=np.int64)) * DTYPES[self.dtype].nbytes
+
+
+def slots_of_region(spec: BufferSpec, rank: int, region: Region) -> Int64Array:
+    """The slots of the tiles that a region of a buffer in slots consists of, by their rows and columns.
+
+    Raises:
+        InternalError: It does not begin with a tile, or ends inside one.
+    """
+    assert spec.slots is not None
+    (rows, columns), shape = spec.slots.tile, spec.shape
+    grid = np.asarray(spec.slots.slots[rank], np.int64).reshape(-(-shape[0] // rows), -1)
+    begins, ends = region.offsets, [o + s for o, s in zip(region.offsets, region.sizes, strict=True)]
+    for begin, end, step, size in zip(begins, ends, (rows, columns), shape, strict=True):
+        if begin % step or (end % step and end != size):
+            raise InternalError(
+                f"buffer {spec.name}: a call gives back offsets {list(begins)} sizes {list(region.sizes)} of it, which "
+                f"do not begin and end with its tiles of {rows} by {columns}"
+            )
+    return grid[begins[0] // rows : -(-ends[0] // rows), begins[1] // columns : -(-ends[1] // columns)]
 
 
 @dataclass(frozen=True)
@@ -323,6 +371,10 @@ class Program(Protocol):
         """The kernel that holds a stream until peers have got the last input; None if no rank gets from another."""
 
     @property
+    def remap(self) -> KernelImage | None:
+        """The kernel that brings outputs from slots into rows; None if no output is in slots."""
+
+    @property
     def grid(self) -> tuple[int, int, int]:
         """Grid of the launch."""
 
@@ -347,7 +399,7 @@ class Program(Protocol):
         """Limit of a device wait; 0 waits for ever."""
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups."""
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots."""
 
 
 @dataclass(frozen=True)
@@ -366,6 +418,7 @@ class ProgramData:
     timeout_ns: int = DEFAULT_TIMEOUT_NS
     localized: str | None = None
     guard: KernelImage | None = None
+    remap: KernelImage | None = None
     comm_ctas: int = 0
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:

@@ -17,6 +17,7 @@ from syncopate.runtime.groups import Group
 from syncopate.runtime.interface import Program
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState
+from syncopate.runtime.remap import slot_table
 from syncopate.runtime.rescue import watchdog
 
 
@@ -31,12 +32,13 @@ class LoadedProgram:
     program has to be loaded again.
     """
 
-    def __init__(self, program: Program, group: Group) -> None:
+    def __init__(self, program: Program, group: Group, *, remap: bool = True) -> None:
         """Allocates, uploads and loads. Collective over the group; not during a graph capture.
 
         Args:
             program: The compiled program.
             group: The ranks to run it on.
+            remap: Whether calls bring outputs from slots into rows; if not, they give back all slots.
 
         Raises:
             SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
@@ -54,7 +56,9 @@ class LoadedProgram:
         self._ranks: dict[int, RankState] = {}
         for rank in group.local_ranks:
             with torch.cuda.device(group.device(rank)):
-                self._ranks[rank] = RankState(program, group, rank, self._memory, plan, addresses)
+                self._ranks[rank] = RankState(
+                    program, group, rank, self._memory, plan, addresses, remap=remap
+                )
         first = self._ranks[group.local_ranks[0]]
         self._device = first.device
         # One local rank without a stream of its own runs on torch's current stream, the fast path.
@@ -197,6 +201,25 @@ class LoadedProgram:
                 f"{name}: not a buffer of program {self.program.name}; there are {names}"
             )
         return state.buffer(name)[1]
+
+    def slots(self, name: str, rank: int | None = None) -> torch.Tensor:
+        """In which slots the tiles lie that a call gives back: what kernels pass to `syncopate.language.slot_offsets`.
+
+        Args:
+            name: Name of a buffer that library calls read or write.
+            rank: A local rank; may be left out if there is one.
+
+        Returns:
+            i32, by rows and columns of the tiles of the rank's output.
+
+        Raises:
+            SyncopateError: There is no such buffer, or it holds no output in slots.
+        """
+        state = self._state(rank)
+        for spec in self.program.buffers:
+            if spec.name == name and spec.slots is not None and spec.outputs[state.rank]:
+                return slot_table(spec, state.rank, spec.outputs[state.rank][0], state.device)
+        raise SyncopateError(f"{name}: not a buffer that gives back tiles in slots")
 
     def _state(self, rank: int | None) -> RankState:
         if rank is None and len(self._ranks) == 1:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,8 +13,9 @@ import torch
 from syncopate import abi
 from syncopate.abi import FaultField
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import plan_engine
+from syncopate.runtime.engine_plan import Call, EngineOp, plan_engine
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
@@ -32,8 +34,10 @@ from syncopate.runtime.linking import (
     layout_tables,
     link_rank,
 )
+from syncopate.runtime.library import LibraryCalls
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.own_input import OwnInput
+from syncopate.runtime.remap import Remap
 from syncopate.runtime.rescue import StreamRescue
 from syncopate.runtime.tensors import (
     TensorArgument,
@@ -58,6 +62,7 @@ class RankState:
         memory: SymmetricAllocation,
         plan: MemoryPlan,
         addresses: Addresses,
+        remap: bool = True,
     ) -> None:
         self.rank = rank
         self.device = group.device(rank)
@@ -105,6 +110,7 @@ class RankState:
                 state=self._state.data_ptr(),
                 mirror=record + 8 * abi.FAULT_WORDS,
                 same_device=lambda other: group.shares_device(rank, other),
+                library=lambda stream: self._make_library(group, ops, stream),
             )
             self._rescue = StreamRescue(
                 self.engine.stream, self.engine.awaited, program.timeout_ns / 1e9
@@ -114,11 +120,35 @@ class RankState:
         self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
-        self._given_back = [
-            region_view(whole_view(spec, data), region)
-            for spec, data in self._buffers.values()
-            for region in (spec.outputs[rank] if spec.outputs else ())
-        ]
+        self._remaps: list[Remap] = []
+        self._given_back: list[torch.Tensor] = []
+        for spec, data in self._buffers.values():
+            for region in spec.outputs[rank] if spec.outputs else ():
+                if spec.slots is None or not remap:
+                    self._given_back.append(
+                        whole_view(spec, data)
+                        if spec.slots
+                        else region_view(whole_view(spec, data), region)
+                    )
+                    continue
+                self._remaps.append(Remap(program, spec, rank, region, data, self.device))
+                self._given_back.append(self._remaps[-1].output)
+
+    def _make_library(
+        self, group: Group, ops: Sequence[EngineOp], stream: int
+    ) -> LibraryCalls | None:
+        """The library calls of the side stream, made once in advance if the first time is another."""
+        calls = [op for op in ops if isinstance(op, Call)]
+        if not calls:
+            return None
+        free = cuda.multiprocessors(self.device) - math.prod(self._program.grid)
+        library = group.library(self.rank, max(free, 0))
+        bound = LibraryCalls(library, stream, self.device, list(self._buffers.values()))
+        if library.connects_late:
+            for op in calls:
+                bound.bind(op)()
+            torch.cuda.synchronize(self.device)
+        return bound
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
@@ -183,7 +213,7 @@ class RankState:
             arguments.set_bytes(
                 param.name,
                 arguments.descriptor_setter(param.name, param.padding)(
-                    address, spec.shape, strides
+                    address, spec.memory_shape, strides
                 ),
             )
         else:
@@ -269,8 +299,10 @@ class RankState:
                 self.engine.enqueue(part)
 
     def launch(self, stream: int) -> None:
-        """Launches the fused kernel."""
+        """Launches the fused kernel, and behind it what brings outputs from slots into rows."""
         self._kernel(stream)
+        for remap in self._remaps:
+            remap.launch(stream)
 
     def result(self) -> Any:
         """The output of the last call, a tuple if there are several: the kernel's tensors, then parts of buffers."""
@@ -294,6 +326,8 @@ class RankState:
     def close(self) -> None:
         """Frees what torch does not."""
         self._kernel.close()
+        for remap in self._remaps:
+            remap.close()
         if self._guard is not None:
             self._guard.close()
         if self.engine is not None:

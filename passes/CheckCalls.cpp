@@ -1,0 +1,193 @@
+//===- CheckCalls.cpp - library calls take what tiles compute -------------===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/CheckCalls.h"
+#include "passes/KernelDependence.h"
+#include "passes/LibraryCalls.h"
+
+using namespace mlir;
+using namespace syncopate;
+using namespace syncopate::chunk;
+
+namespace {
+
+/// Goes through the library calls of one rank.
+class Checker {
+public:
+  Checker(PlanGraph &graph, KernelOp kernel, CollectiveOpInterface collective,
+          const TileSlots &slots, const ScheduleTables &tables,
+          const CallOrder &order)
+      : graph(graph), kernel(kernel), collective(collective), slots(slots),
+        tables(tables), order(order), rank(tables.getRank()) {}
+
+  /// `first` are the tables of rank 0, whose calls the others join.
+  LogicalResult check(const ScheduleTables &first) {
+    for (auto [row, command] : llvm::enumerate(tables.getCommands()))
+      if (isLibraryCall(command.transfer))
+        rows.push_back(row);
+    for (auto [number, row] : llvm::enumerate(rows))
+      if (failed(checkCommand(number, row)))
+        return failure();
+    if (tables.getSlots().size() != static_cast<size_t>(kernel.getNumTiles()))
+      return tables.getSchedule().emitOpError()
+             << "expects slots to have a row for each of "
+             << kernel.getNumTiles() << " tiles, but got "
+             << tables.getSlots().size();
+    for (auto [tile, row] : llvm::enumerate(tables.getSlots())) {
+      const SlotRow &other = first.getSlots()[tile];
+      if (row.call != other.call || row.slot != other.slot)
+        return reportTile(tile) << "is in slot " << row.slot << " of call "
+                                << row.call << ", but on rank 0 in slot "
+                                << other.slot << " of call " << other.call;
+    }
+    return checkTiles();
+  }
+
+private:
+  InFlightDiagnostic reportTile(int64_t tile) {
+    auto coordinates = KernelDependence::getCoordinates(kernel, tile);
+    return tables.getSchedule().emitOpError()
+           << "tile ["
+           << ArrayRef(coordinates).take_front(kernel.getTiles().size())
+           << "] of rank " << rank << " ";
+  }
+
+  InFlightDiagnostic reportCommand(int64_t row) {
+    return collective->emitOpError()
+           << "is not what command " << row << " of rank " << rank
+           << " carries out: it ";
+  }
+
+  /// A call is of the collective's kind, and reads whole slots that no call
+  /// before it has read.
+  LogicalResult checkCommand(int64_t number, int64_t row) {
+    const CommandRow &command = tables.getCommands()[row];
+    LibraryCall kind = getLibraryCall(collective);
+    int64_t reduction = kNoReduction, bytes = slots.getSlotBytes();
+    if (auto op = dyn_cast<AllReduceOp>(*collective))
+      reduction = 1 + static_cast<int64_t>(op.getReduction());
+    if (auto op = dyn_cast<ReduceScatterOp>(*collective))
+      reduction = 1 + static_cast<int64_t>(op.getReduction());
+    if (command.transfer != kind || command.reduction != reduction)
+      return reportCommand(row)
+             << "has transfer " << command.transfer << " and reduction "
+             << command.reduction << ", but expects " << kind << " and "
+             << reduction;
+    int64_t parts = slots.getNumParts();
+    bool scatters = kind == CallReduceScatter, exchanges = kind == CallAllToAll;
+    if (command.rows != (exchanges ? parts : 1) ||
+        command.parts != (scatters ? parts : 1) || command.rowBytes <= 0 ||
+        command.rowBytes % bytes || command.srcStride != command.rowBytes ||
+        command.dstStride != command.rowBytes ||
+        (scatters && command.partStride != command.rowBytes))
+      return reportCommand(row)
+             << "moves " << command.parts << " parts of " << command.rows
+             << " rows of " << command.rowBytes
+             << " bytes, but expects whole slots of " << bytes
+             << " bytes, one behind the other, for each of " << parts
+             << " parts";
+    int64_t begin = number ? ends.back() : 0;
+    int64_t source = begin * bytes;
+    int64_t target = source + (scatters ? rank * command.rowBytes : 0);
+    if (command.src.rank != rank || command.dst.rank != rank ||
+        command.src.buffer != graph.getBufferIndex(collective.getSrc()) ||
+        command.dst.buffer != graph.getBufferIndex(collective.getDst()) ||
+        command.src.offset != source || command.dst.offset != target)
+      return reportCommand(row)
+             << "goes from byte " << command.src.offset << " of buffer "
+             << command.src.buffer << " of rank " << command.src.rank
+             << " to byte " << command.dst.offset << " of buffer "
+             << command.dst.buffer << " of rank " << command.dst.rank
+             << ", but expects bytes " << source << " and " << target;
+    begins.push_back(begin);
+    perPart.push_back(command.rowBytes / bytes);
+    ends.push_back(begin + parts * perPart.back());
+    return success();
+  }
+
+  LogicalResult checkTiles() {
+    FailureOr<SmallVector<int64_t>> tiles =
+        readTileOrder(kernel, tables.getSchedule());
+    if (failed(tiles))
+      return failure();
+    llvm::DenseMap<int64_t, int64_t> tileOf;
+    for (auto [position, tile] : llvm::enumerate(*tiles)) {
+      const SlotRow &row = tables.getSlots()[tile];
+      if (row.call < 0 || row.call >= static_cast<int64_t>(rows.size()))
+        return reportTile(tile) << "is in call " << row.call
+                                << ", but the rank has " << rows.size();
+      int64_t first =
+          begins[row.call] + slots.getPart(tile) * perPart[row.call];
+      if (row.slot < first || row.slot >= first + perPart[row.call])
+        return reportTile(tile)
+               << "is in slot " << row.slot << ", but expects one in [" << first
+               << ", " << first + perPart[row.call] << "), where call "
+               << row.call << " has its part";
+      if (!tileOf.try_emplace(row.slot, tile).second)
+        return reportTile(tile)
+               << "is in slot " << row.slot << ", where another tile is";
+      CallOrder::Position call = order.getPosition(rank, rows[row.call]);
+      if (!order.isTileDone(rank, position, order.atStart(call)))
+        return reportTile(tile) << "is not done when call " << row.call
+                                << " starts, which takes it";
+      if (!order.wasComplete(call, order.atStore(rank, position)))
+        return reportTile(tile)
+               << "is stored without a wait for the call before, which may "
+                  "still read what is in its slot";
+    }
+    return success();
+  }
+
+  PlanGraph &graph;
+  KernelOp kernel;
+  CollectiveOpInterface collective;
+  const TileSlots &slots;
+  const ScheduleTables &tables;
+  const CallOrder &order;
+  int64_t rank;
+  /// By call, its row of the commands, its slots, and how many each part has.
+  SmallVector<int64_t> rows, begins, ends, perPart;
+};
+
+} // namespace
+
+LogicalResult syncopate::checkLibraryCalls(PlanGraph &graph, KernelOp kernel,
+                                           ArrayRef<ScheduleTables> tables,
+                                           const CallOrder &order) {
+  CollectiveOpInterface collective = findLibraryCall(graph.getPlan());
+  if (!collective) {
+    for (const ScheduleTables &mine : tables)
+      for (auto [row, command] : llvm::enumerate(mine.getCommands()))
+        if (isLibraryCall(command.transfer))
+          return mine.getSchedule().emitOpError()
+                 << "has a library call as command " << row
+                 << ", but no collective of the plan is to be one";
+    return success();
+  }
+  FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
+  if (failed(slots))
+    return failure();
+  for (const ScheduleTables &mine : tables)
+    if (failed(Checker(graph, kernel, collective, *slots, mine, order)
+                   .check(tables.front())))
+      return failure();
+  // That ranks agree on how many tiles each call has follows from their slots,
+  // which are alike; but not that of slots nobody has.
+  auto getSizes = [](const ScheduleTables &mine) {
+    SmallVector<int64_t> sizes;
+    for (const CommandRow &command : mine.getCommands())
+      if (isLibraryCall(command.transfer))
+        sizes.push_back(command.rowBytes);
+    return sizes;
+  };
+  for (const ScheduleTables &mine : tables)
+    if (getSizes(mine) != getSizes(tables.front()))
+      return mine.getSchedule().emitOpError()
+             << "expects library calls of [" << getSizes(tables.front())
+             << "] bytes, as on rank 0, but got [" << getSizes(mine) << "]";
+  return success();
+}
