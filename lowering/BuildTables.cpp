@@ -340,7 +340,7 @@ private:
     SmallVector<SlotRow> rows;
     for (int64_t row = 0; row < schedule.getSlots()->getNumRows(); ++row) {
       ArrayRef<int64_t> values = schedule.getSlots()->getRow(row);
-      rows.push_back({values[0], values[1]});
+      rows.push_back({values[0], values[1], values[2]});
     }
     int64_t reduction = kNoReduction, bytes = slots.getSlotBytes();
     if (auto op = dyn_cast<AllReduceOp>(*collective))
@@ -773,7 +773,8 @@ LogicalResult requireSlots(CollectiveOpInterface collective,
     return failure();
   std::optional<TableAttr> table = schedule.getSlots();
   bool valid = table && table->getNumRows() == kernel.getNumTiles() &&
-               table->getColumn("call") == 0 && table->getColumn("slot") == 1;
+               table->getColumn("call") == 0 && table->getColumn("slot") == 1 &&
+               table->getColumn("second") == 2;
   std::set<int64_t> calls;
   for (int64_t row = 0; valid && row < table->getNumRows(); ++row)
     calls.insert(table->getRow(row)[0]);

@@ -9,6 +9,7 @@
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -83,17 +84,30 @@ LogicalResult syncopate::storeToSlot(KernelOp kernel, const TileSlots &slots,
   Location loc = store->getLoc();
   CoordinateCode code(builder, loc, kernel, tile);
   auto slot = TileSlotOp::create(builder, loc, context, tile);
-  for (unsigned dim = 0; dim < 2; ++dim) {
-    // Behind the descriptor.
-    OpOperand &offset = store->getOpOperand(1 + dim);
-    Value inside = arith::SubIOp::create(builder, loc, offset.get(),
-                                         code.create(slots.getOrigin()[dim]));
-    if (dim == 0)
-      inside = arith::AddIOp::create(
-          builder, loc, inside,
-          arith::MulIOp::create(builder, loc, slot.getSlot(),
-                                code.constant(slots.getSizes()[0])));
-    offset.set(inside);
-  }
+  // Offsets within the tile; those of a store stand behind the descriptor.
+  SmallVector<Value> inside;
+  for (unsigned dim = 0; dim < 2; ++dim)
+    inside.push_back(
+        arith::SubIOp::create(builder, loc, store->getOperand(1 + dim),
+                              code.create(slots.getOrigin()[dim])));
+  Value rows = code.constant(slots.getSizes()[0]);
+  auto place = [&](OpBuilder &at, Operation *op, Value number) {
+    Value begin = arith::MulIOp::create(at, loc, number, rows);
+    op->setOperand(1, arith::AddIOp::create(at, loc, inside[0], begin));
+    op->setOperand(2, inside[1]);
+  };
+  place(builder, store, slot.getSlot());
+  if (!slots.hasSecond())
+    return success();
+  builder.setInsertionPointAfter(store);
+  Value none = code.constant(kNoSlot);
+  Value isSplit = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                        slot.getSecond(), none);
+  auto choice = scf::IfOp::create(builder, loc, TypeRange(), isSplit,
+                                  /*withElseRegion=*/false);
+  OpBuilder then = choice.getThenBodyBuilder();
+  Operation *again = store->clone();
+  place(then, again, slot.getSecond());
+  then.insert(again);
   return success();
 }

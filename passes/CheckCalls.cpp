@@ -39,10 +39,13 @@ public:
              << tables.getSlots().size();
     for (auto [tile, row] : llvm::enumerate(tables.getSlots())) {
       const SlotRow &other = first.getSlots()[tile];
-      if (row.call != other.call || row.slot != other.slot)
-        return reportTile(tile) << "is in slot " << row.slot << " of call "
-                                << row.call << ", but on rank 0 in slot "
-                                << other.slot << " of call " << other.call;
+      if (row.call != other.call || row.slot != other.slot ||
+          row.second != other.second)
+        return reportTile(tile)
+               << "is in slots " << row.slot << " and " << row.second
+               << " of call " << row.call << ", but on rank 0 in slots "
+               << other.slot << " and " << other.second << " of call "
+               << other.call;
     }
     return checkTiles();
   }
@@ -120,16 +123,25 @@ private:
       if (row.call < 0 || row.call >= static_cast<int64_t>(rows.size()))
         return reportTile(tile) << "is in call " << row.call
                                 << ", but the rank has " << rows.size();
-      int64_t first =
-          begins[row.call] + slots.getPart(tile) * perPart[row.call];
-      if (row.slot < first || row.slot >= first + perPart[row.call])
+      bool isSplit = slots.getLastPart(tile) > slots.getPart(tile);
+      if (isSplit != (row.second != kNoSlot))
         return reportTile(tile)
-               << "is in slot " << row.slot << ", but expects one in [" << first
-               << ", " << first + perPart[row.call] << "), where call "
-               << row.call << " has its part";
-      if (!tileOf.try_emplace(row.slot, tile).second)
-        return reportTile(tile)
-               << "is in slot " << row.slot << ", where another tile is";
+               << (isSplit
+                       ? "has one slot, but lies in the blocks of two ranks"
+                       : "has two slots, but lies in the block of one rank");
+      for (int64_t part = slots.getPart(tile); part <= slots.getLastPart(tile);
+           ++part) {
+        int64_t slot = part == slots.getPart(tile) ? row.slot : row.second;
+        int64_t first = begins[row.call] + part * perPart[row.call];
+        if (slot < first || slot >= first + perPart[row.call])
+          return reportTile(tile)
+                 << "is in slot " << slot << ", but expects one in [" << first
+                 << ", " << first + perPart[row.call] << "), where call "
+                 << row.call << " has its part";
+        if (!tileOf.try_emplace(slot, tile).second)
+          return reportTile(tile)
+                 << "is in slot " << slot << ", where another tile is";
+      }
       CallOrder::Position call = order.getPosition(rank, rows[row.call]);
       if (!order.isTileDone(rank, position, order.atStart(call)))
         return reportTile(tile) << "is not done when call " << row.call

@@ -59,7 +59,8 @@ struct GroupTiles : impl::GroupTilesPassBase<GroupTiles> {
                       [&](int64_t a, int64_t b) { return last[a] < last[b]; });
     SmallVector<int64_t> values;
     for (SlotRow row : slots->assign(order, counts))
-      llvm::append_range(values, std::array<int64_t, 2>{row.call, row.slot});
+      llvm::append_range(
+          values, std::array<int64_t, 3>{row.call, row.slot, row.second});
     for (ScheduleOp schedule : schedules)
       schedule.setSlotsAttr(
           TableAttr::get(&getContext(), kSlotColumns, values));

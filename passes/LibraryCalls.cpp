@@ -63,6 +63,32 @@ static LogicalResult verifyProduced(CollectiveOpInterface collective,
   return success();
 }
 
+/// A call gives back all that the collective brings to a rank, or nothing.
+static LogicalResult verifyOutputs(CollectiveOpInterface collective) {
+  auto plan = cast<PlanOp>(collective->getParentOp());
+  for (OutputOp output : plan.getBody().getOps<OutputOp>()) {
+    if (output.getBuffer() != collective.getSrc() &&
+        output.getBuffer() != collective.getDst())
+      continue;
+    BufferType type = collective.getDst().getType();
+    SmallVector<int64_t, 4> offsets(type.getRank(), 0), sizes(type.getShape());
+    if (isa<ReduceScatterOp>(collective))
+      std::tie(offsets, sizes) = collective.getBlock(output.getRank());
+    if (output.getBuffer() != collective.getDst() ||
+        output.getOffsets() != ArrayRef<int64_t>(offsets) ||
+        output.getSizes() != ArrayRef<int64_t>(sizes)) {
+      InFlightDiagnostic diag =
+          output.emitOpError()
+          << "expects to give back what library calls bring to rank "
+          << output.getRank() << ", offsets [" << offsets << "] sizes ["
+          << sizes << "] of their buffer";
+      diag.attachNote(collective->getLoc()) << "the calls";
+      return diag;
+    }
+  }
+  return success();
+}
+
 /// Nothing comes after what `token` says but the kernel.
 static LogicalResult verifyLast(CollectiveOpInterface collective, Value token) {
   for (Operation *user : token.getUsers()) {
@@ -98,6 +124,10 @@ LogicalResult syncopate::verifyLibraryCall(CollectiveOpInterface collective) {
            << "expects axis 0, to be library calls, but got "
            << *collective.getCutAxis();
   int64_t ranks = plan.getNumRanks();
+  if (isa<AllToAllOp>(collective) && type.getShape().front() % ranks)
+    return collective->emitOpError()
+           << "expects blocks of one size, to be library calls, but got "
+           << type.getShape().front() << " rows for " << ranks << " ranks";
   if (!llvm::equal(collective.getGroup(), llvm::seq<int64_t>(0, ranks)))
     return collective->emitOpError()
            << "expects a group of all " << ranks
@@ -115,23 +145,8 @@ LogicalResult syncopate::verifyLibraryCall(CollectiveOpInterface collective) {
     if (input.getBuffer() == collective.getDst())
       return collective->emitOpError(
           "expects no input in its buffers, to be library calls");
-  for (OutputOp output : plan.getBody().getOps<OutputOp>()) {
-    if (output.getBuffer() == collective.getSrc() &&
-        isa<ReduceScatterOp>(collective)) {
-      auto [offsets, sizes] = collective.getBlock(output.getRank());
-      SmallVector<Box> rest{Box(output.getOffsets(), output.getSizes())};
-      subtract(rest, Box(offsets, sizes));
-      if (!rest.empty())
-        return output.emitOpError()
-               << "gives back offsets [" << rest.front().offsets << "] sizes ["
-               << rest.front().sizes << "], which is no part of the block of "
-               << "rank " << output.getRank();
-    }
-    if (output.getBuffer() == collective.getSrc() &&
-        isa<AllToAllOp>(collective))
-      return output.emitOpError(
-          "gives back the source of an all_to_all that is library calls");
-  }
+  if (failed(verifyOutputs(collective)))
+    return failure();
   if (failed(verifyProduced(collective, ranks)))
     return failure();
   return verifyLast(collective, collective.getToken());
@@ -202,14 +217,16 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
              << "] writes offsets [" << begin << "] sizes [" << end << "]";
     int64_t part = blockRows ? begin[0] / blockRows : 0;
     int64_t last = std::min(begin[0] + end[0], shape[0]) - 1;
-    if (blockRows && last / blockRows != part)
+    int64_t lastPart = blockRows ? last / blockRows : 0;
+    if (lastPart > part + 1)
       return kernel.emitOpError()
-             << "expects tiles to lie within the block of " << blockRows
-             << " rows of one rank, for library calls, but tile ["
+             << "expects tiles to lie in the blocks of two ranks at most, each "
+                "of "
+             << blockRows << " rows, for library calls, but tile ["
              << ArrayRef(coordinates).take_front(kernel.getTiles().size())
              << "] writes rows [" << begin[0] << ", " << last + 1
-             << "); use tiles of a number of rows that divides it";
-    result.partOfTile.push_back(part);
+             << "); use tiles of fewer rows";
+    result.partOfTile.emplace_back(part, lastPart);
   }
   return result;
 }
@@ -225,7 +242,8 @@ std::vector<SlotRow> TileSlots::assign(ArrayRef<int64_t> order,
   int64_t ctas = op.getCtas(), tiles = order.size();
   std::vector<SmallVector<int64_t>> sequences(parts);
   for (int64_t tile : order)
-    sequences[getPart(tile)].push_back(tile);
+    for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
+      sequences[part].push_back(tile);
   int64_t longest = 0;
   for (const auto &sequence : sequences)
     longest = std::max<int64_t>(longest, sequence.size());
@@ -233,20 +251,28 @@ std::vector<SlotRow> TileSlots::assign(ArrayRef<int64_t> order,
   SmallVector<int64_t> counts(waves);
   if (counts.empty())
     counts.push_back(llvm::divideCeilSigned(all, kMaxDefaultCalls));
-  std::vector<SlotRow> rows(tiles);
-  int64_t slot = 0;
+  std::vector<SlotRow> rows(tiles, SlotRow{0, kNoSlot, kNoSlot});
+  // A tile in two blocks is in the later of the calls that take as many tiles
+  // of either.
   for (int64_t call = 0, begin = 0; begin < longest; ++call) {
     int64_t number = std::min<int64_t>(call, counts.size() - 1);
-    // No plan has as many waves as would make this product wrap.
+    // No kernel has as many waves as would make this product wrap.
     int64_t wanted = std::min(counts[number], all) * ctas;
     int64_t end =
         std::min(begin + llvm::divideCeilSigned(wanted, parts), longest);
-    for (const auto &sequence : sequences) {
+    for (const auto &sequence : sequences)
       for (int64_t i = begin; i < std::min<int64_t>(end, sequence.size()); ++i)
-        rows[sequence[i]] = {call, slot + i - begin};
-      slot += end - begin;
-    }
+        rows[sequence[i]].call = call;
     begin = end;
+  }
+  std::vector<Call> calls = getCalls(rows);
+  for (auto [part, sequence] : llvm::enumerate(sequences)) {
+    SmallVector<int64_t> next(calls.size(), 0);
+    for (int64_t tile : sequence) {
+      const Call &call = calls[rows[tile].call];
+      int64_t slot = call.begin + part * call.slots + next[rows[tile].call]++;
+      (rows[tile].slot == kNoSlot ? rows[tile].slot : rows[tile].second) = slot;
+    }
   }
   return rows;
 }
@@ -256,7 +282,8 @@ std::vector<TileSlots::Call> TileSlots::getCalls(ArrayRef<SlotRow> rows) const {
   for (auto [tile, row] : llvm::enumerate(rows)) {
     if (row.call >= static_cast<int64_t>(counts.size()))
       counts.resize(row.call + 1, SmallVector<int64_t>(parts, 0));
-    ++counts[row.call][getPart(tile)];
+    for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
+      ++counts[row.call][part];
   }
   std::vector<Call> calls;
   int64_t begin = 0;

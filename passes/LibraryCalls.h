@@ -31,11 +31,12 @@ LibraryCall getLibraryCall(chunk::CollectiveOpInterface collective);
 /// the other instead of rows. The tiles of one call have adjacent slots, so
 /// that what it reads is contiguous; among them, those of each rank's block are
 /// adjacent too, as many slots for each, the last ones empty where blocks do
-/// not have as many tiles.
+/// not have as many tiles. A tile that lies in two blocks is stored twice, once
+/// for each of them, and either rank ignores the rows of the other.
 class TileSlots {
 public:
   /// Looks at the kernel's footprints. Emits an error unless every tile writes
-  /// a rectangle of the same size, at a multiple of it, and inside one block.
+  /// a rectangle of the same size, at a multiple of it, in two blocks at most.
   static mlir::FailureOr<TileSlots>
   find(chunk::KernelOp kernel, chunk::CollectiveOpInterface collective);
 
@@ -44,8 +45,15 @@ public:
   int64_t getSlotBytes() const;
   /// Ranks whose blocks a call keeps apart; one for an all-reduce.
   int64_t getNumParts() const { return parts; }
-  /// The rank whose block a tile is in; 0 for an all-reduce.
-  int64_t getPart(int64_t tile) const { return partOfTile[tile]; }
+  /// The rank whose block a tile is in, the first of them; 0 for an all-reduce.
+  int64_t getPart(int64_t tile) const { return partOfTile[tile].first; }
+  /// Likewise, the last of them.
+  int64_t getLastPart(int64_t tile) const { return partOfTile[tile].second; }
+  /// Whether some tile lies in two blocks.
+  bool hasSecond() const {
+    return llvm::any_of(partOfTile,
+                        [](auto ends) { return ends.first != ends.second; });
+  }
   /// The offsets at which the kernel's code has a tile begin, by dimension, as
   /// expressions of its coordinates.
   llvm::ArrayRef<mlir::AffineExpr> getOrigin() const { return origin; }
@@ -67,7 +75,7 @@ private:
   llvm::SmallVector<int64_t> sizes;
   llvm::SmallVector<mlir::AffineExpr> origin;
   int64_t parts = 1;
-  std::vector<int64_t> partOfTile;
+  std::vector<std::pair<int64_t, int64_t>> partOfTile;
 };
 
 } // namespace syncopate

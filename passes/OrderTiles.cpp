@@ -116,7 +116,8 @@ private:
   }
 
   /// A library call takes as many tiles of each rank's block, so tiles of all
-  /// blocks take turns. Those that read what arrives later stay behind others.
+  /// blocks take turns, and those that lie in two of them come last. Those that
+  /// read what arrives later stay behind others.
   static LogicalResult
   interleaveBlocks(KernelOp kernel, MutableArrayRef<int64_t> tiles,
                    function_ref<int64_t(int64_t)> arrives) {
@@ -127,11 +128,13 @@ private:
     FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
     if (failed(slots))
       return failure();
-    std::map<std::pair<int64_t, int64_t>, int64_t> counts;
-    SmallVector<std::array<int64_t, 3>> keys(tiles.size());
+    std::map<std::array<int64_t, 3>, int64_t> counts;
+    SmallVector<std::array<int64_t, 4>> keys(tiles.size());
     for (int64_t tile : tiles) {
       int64_t part = slots->getPart(tile);
-      keys[tile] = {arrives(tile), counts[{arrives(tile), part}]++, part};
+      int64_t isSplit = slots->getLastPart(tile) > part;
+      keys[tile] = {arrives(tile), isSplit,
+                    counts[{arrives(tile), isSplit, part}]++, part};
     }
     llvm::sort(tiles, [&](int64_t a, int64_t b) {
       return std::pair(keys[a], a) < std::pair(keys[b], b);

@@ -47,7 +47,9 @@ constexpr llvm::StringRef kCallColumns[] = {
     "needs_buffer",       "needs_index"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
-constexpr llvm::StringRef kSlotColumns[] = {"call", "slot"};
+constexpr llvm::StringRef kSlotColumns[] = {"call", "slot", "second"};
+/// What stands for the second slot of a tile that has one only.
+constexpr int64_t kNoSlot = -1;
 constexpr llvm::StringRef kTileGroupColumns[] = {
     "group",    "accumulates",   "wait_begin",
     "wait_end", "command_begin", "command_end"};
@@ -121,7 +123,7 @@ struct GroupRow {
   RowRange signals;
 };
 struct SlotRow {
-  int64_t call, slot;
+  int64_t call, slot, second;
 };
 struct TileGroupRow {
   int64_t group;

@@ -142,10 +142,15 @@ class TileGroupField(enum.IntEnum):
     """The how-manieth tile of its CTA it is that hands commands over, or NO_RECORD. No column of the table."""
     SLOT = 7
     """Where it is stored in a buffer that holds tiles in slots: a column of `slots`, and of no other table."""
+    SECOND = 8
+    """Where it is stored once more, likewise, or NO_SLOT."""
 
 
 NO_RECORD: Final = -1
 """What stands for the record of a tile that hands nothing over."""
+
+NO_SLOT: Final = -1
+"""What stands for the second slot of a tile that is stored once."""
 
 NO_GROUP: Final = -1
 """What stands for the group of a tile that nobody waits for."""

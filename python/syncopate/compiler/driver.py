@@ -148,7 +148,7 @@ def _compile_remap(buffers: Sequence[BufferSpec], target: GPUTarget) -> KernelIm
     for buffer in buffers:
         if buffer.slots is not None and any(buffer.outputs):
             nbytes = DTYPES[buffer.dtype].nbytes
-            return device.compile_remap(target, nbytes, buffer.slots.tile, buffer.shape[1])
+            return device.compile_remap(target, nbytes, buffer.slots.tile[1], buffer.shape[1])
     return None
 
 

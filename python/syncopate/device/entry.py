@@ -67,11 +67,12 @@ def tile_sum_entry(ctx, tile):
 
 @triton.jit
 def tile_slot_entry(ctx, tile):
-    """Yields the slot in which a tile is stored."""
+    """Yields the slots in which a tile is stored."""
+    slot, second = tile_slot(ctx, tile)
     tl.inline_asm_elementwise(
-        "// syncopate.yield\nmov.b32 $0, 0;\n// $1",
-        "=r,r",
-        [tile_slot(ctx, tile)],
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2",
+        "=r,r,r",
+        [slot, second],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

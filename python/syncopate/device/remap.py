@@ -18,12 +18,11 @@ __all__ = ["compile_remap", "remap"]
 @triton.jit
 def remap(
     src,
-    slots,
+    slot_rows,
     dst,
     rows,
     columns,
     tiles_n,
-    SLOT_M: tl.constexpr,
     SLOT_N: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -32,32 +31,32 @@ def remap(
     r = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     c = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
     mask = (r < rows) & (c < columns)
-    values = tl.load(src + slot_offsets(slots, r, c, tiles_n, mask, SLOT_M, SLOT_N), mask=mask)
+    values = tl.load(src + slot_offsets(slot_rows, r, c, tiles_n, mask, SLOT_N), mask=mask)
     tl.store(dst + r.to(tl.int64) * columns + c, values, mask=mask)
 
 
 @functools.cache
-def compile_remap(target: GPUTarget, nbytes: int, tile: tuple[int, int], columns: int) -> KernelImage:
+def compile_remap(target: GPUTarget, nbytes: int, slot_columns: int, columns: int) -> KernelImage:
     """Compiles the kernel. Needs no GPU.
 
     Args:
         target: What to compile for.
         nbytes: Bytes of an element.
-        tile: Rows and columns of a tile.
+        slot_columns: Columns of a tile.
         columns: Columns of the matrix.
     """
     pointer = f"*i{8 * nbytes}"
-    numbers = {"SLOT_M": tile[0], "SLOT_N": tile[1], "ROWS": REMAP_ROWS, "COLUMNS": REMAP_COLUMNS}
+    numbers = {"SLOT_N": slot_columns, "ROWS": REMAP_ROWS, "COLUMNS": REMAP_COLUMNS}
     signature = {
         "src": pointer,
-        "slots": "*i32",
+        "slot_rows": "*i32",
         "dst": pointer,
         "rows": "i32",
         "columns": "i32",
         "tiles_n": "i32",
         **dict.fromkeys(numbers, "constexpr"),
     }
-    aligned = ["src", "slots", "dst", *(["columns"] if columns % 16 == 0 else [])]
+    aligned = ["src", "slot_rows", "dst", *(["columns"] if columns % 16 == 0 else [])]
     names = list(signature)
     attrs = {(names.index(name),): [["tt.divisibility", 16]] for name in aligned}
     source = ASTSource(

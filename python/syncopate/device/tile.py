@@ -23,6 +23,7 @@ from syncopate.device.abi import (
     TILE_GROUP_ACCUMULATES,
     TILE_GROUP_GROUP,
     TILE_GROUP_RECORD,
+    TILE_GROUP_SECOND,
     TILE_GROUP_SLOT,
     TILE_GROUP_STRIDE,
     TILE_GROUP_WAIT_BEGIN,
@@ -90,8 +91,9 @@ def tile_sum(ctx, tile):
 
 @triton.jit
 def tile_slot(ctx, tile):
-    """Returns the slot in which a tile, row-major in the grid, is stored, i32."""
-    return tl.load(_tile_group(ctx, tile) + TILE_GROUP_SLOT)
+    """Returns the slot in which a tile, row-major in the grid, is stored, and the second one, or -1, i32."""
+    row = _tile_group(ctx, tile)
+    return tl.load(row + TILE_GROUP_SLOT), tl.load(row + TILE_GROUP_SECOND)
 
 
 @triton.jit

@@ -21,7 +21,7 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 __all__ = ["Access", "Schedule", "read_schedule"]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
-_NO_SLOTS = Table(("call", "slot"), np.zeros((0, 2), np.int64))
+_NO_SLOTS = Table(("call", "slot", "second"), np.zeros((0, 3), np.int64))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from syncopate.abi import LibraryCall
+from syncopate.abi import NO_SLOT, LibraryCall
+from syncopate.dtypes import DTYPES
 from syncopate.runtime.interface import BufferSpec, Int64Array, Table, TileSlots
 
 if TYPE_CHECKING:
@@ -38,27 +40,38 @@ def place_slots(
     source, target = calls[0][0]["src_buffer"], calls[0][0]["dst_buffer"]
     writes = [access for access in accesses if access.writes and access.buffer == source]
     shape, places = _find_tiles(writes, tiles)
-    spec = buffers[source]
-    grid = (-(-spec.shape[0] // shape[0]), -(-spec.shape[1] // shape[1]))
-    world = len(tables)
-    of_rank = []
-    for rank_tables in tables:
-        slots = np.zeros(grid, np.int64)
-        slots[places[:, 0], places[:, 1]] = rank_tables["slots"].column("slot")
-        of_rank.append(slots)
-    slot_bytes = shape[0] * shape[1] * spec.nbytes // (spec.shape[0] * spec.shape[1])
-    ends = [
-        (row["src_offset"] + row["row_bytes"] * max(row["rows"], row["parts"])) // slot_bytes
-        for row in calls[0]
-    ]
-    result = list(buffers)
+    spec, world = buffers[source], len(tables)
     kind = LibraryCall(calls[0][0]["transfer"])
-    if kind is LibraryCall.ALL_TO_ALL:
-        received = [
-            _exchange(of_rank[rank], calls[rank], slot_bytes, rank, world) for rank in range(world)
-        ]
-        result[target] = replace(buffers[target], slots=_freeze(shape, max(ends), received))
-    result[source] = replace(spec, slots=_freeze(shape, max(ends), of_rank))
+    block = spec.shape[0] if kind is LibraryCall.ALL_REDUCE else -(-spec.shape[0] // world)
+    slot_bytes = math.prod(shape) * DTYPES[spec.dtype].nbytes
+    slots = np.zeros((2, -(-spec.shape[0] // shape[0]), -(-spec.shape[1] // shape[1])), np.int64)
+    for number, column in enumerate(("slot", "second")):
+        slots[number, places[:, 0], places[:, 1]] = tables[0]["slots"].column(column)
+    outputs = []
+    for rank in range(world):
+        part = 0 if kind is LibraryCall.ALL_REDUCE else rank
+        first, end = part * block, min((part + 1) * block, spec.shape[0])
+        mine = np.arange(first // shape[0], max(-(-end // shape[0]), first // shape[0]))
+        # A tile that begins in the block before has its second slot for this one.
+        found = slots[(mine * shape[0] < first).astype(np.int64), mine]
+        if kind is LibraryCall.ALL_TO_ALL:
+            found = _exchange(found, calls[rank], slot_bytes, rank, world)
+        outputs.append(tuple(found.ravel().tolist()))
+    last = calls[0][-1]
+    count = (last["src_offset"] + last["row_bytes"] * max(last["rows"], last["parts"])) // slot_bytes
+    placed = TileSlots(
+        tile=shape,
+        count=count,
+        stored=tuple(sorted(set(slots.ravel().tolist()) - {NO_SLOT})),
+        block_rows=block,
+        begins=tuple(
+            0 if kind is LibraryCall.ALL_REDUCE else rank * block % shape[0] for rank in range(world)
+        ),
+        outputs=tuple(outputs),
+    )
+    result = list(buffers)
+    result[source] = replace(spec, slots=placed)
+    result[target] = replace(buffers[target], slots=placed)
     return tuple(result)
 
 
@@ -78,17 +91,11 @@ def _find_tiles(writes: Sequence[Access], tiles: Sequence[int]) -> tuple[tuple[i
 
 
 def _exchange(
-    slots: Int64Array, calls: Sequence[Mapping[str, int]], slot_bytes: int, rank: int, world: int
+    mine: Int64Array, calls: Sequence[Mapping[str, int]], slot_bytes: int, rank: int, world: int
 ) -> Int64Array:
     """Where a rank finds the tiles of what it gets from each: in the same place of a call as its block is at theirs."""
-    rows = slots.shape[0] // world
-    mine = slots[rank * rows : (rank + 1) * rows]
     begins = np.asarray([call["src_offset"] // slot_bytes for call in calls])
     parts = np.asarray([call["row_bytes"] // slot_bytes for call in calls])
     call = np.searchsorted(begins, mine, side="right") - 1
     own = begins[call] + rank * parts[call]
     return np.concatenate([mine - own + begins[call] + peer * parts[call] for peer in range(world)])
-
-
-def _freeze(shape: tuple[int, int], count: int, of_rank: Sequence[Int64Array]) -> TileSlots:
-    return TileSlots(shape, count, tuple(tuple(slots.ravel().tolist()) for slots in of_rank))

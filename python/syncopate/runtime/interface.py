@@ -81,15 +81,24 @@ class Region:
 class TileSlots:
     """How a buffer holds tiles where a collective is library calls: each in a slot, one below the other.
 
+    A rank's output is one or more blocks of as many rows. Each begins somewhere in the first of its tiles, since blocks
+    need not end where tiles do.
+
     Attributes:
         tile: Rows and columns of a tile.
         count: Number of slots, those included that stay empty.
-        slots: For each rank, the slot of each tile of the buffer, row-major in the grid of its tiles.
+        stored: Slots in which tiles or calls leave something, ascending.
+        block_rows: Rows of a block.
+        begins: For each rank, with which row of its first tile a block begins.
+        outputs: For each rank, the slots of the tiles of its output, block by block, row-major.
     """
 
     tile: tuple[int, int]
     count: int
-    slots: tuple[tuple[int, ...], ...]
+    stored: tuple[int, ...]
+    block_rows: int
+    begins: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -127,23 +136,25 @@ class BufferSpec:
         return int(np.prod(self.memory_shape, dtype=np.int64)) * DTYPES[self.dtype].nbytes
 
 
-def slots_of_region(spec: BufferSpec, rank: int, region: Region) -> Int64Array:
-    """The slots of the tiles that a region of a buffer in slots consists of, by their rows and columns.
+def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
+    """Where the rows of a rank's output lie that library calls have left in slots.
 
-    Raises:
-        InternalError: It does not begin with a tile, or ends inside one.
+    Args:
+        spec: A buffer with slots.
+        rank: A rank that gets an output in it.
+
+    Returns:
+        By row and column of tiles, the row among those of all slots, one below the other.
     """
     assert spec.slots is not None
-    (rows, columns), shape = spec.slots.tile, spec.shape
-    grid = np.asarray(spec.slots.slots[rank], np.int64).reshape(-(-shape[0] // rows), -1)
-    begins, ends = region.offsets, [o + s for o, s in zip(region.offsets, region.sizes, strict=True)]
-    for begin, end, step, size in zip(begins, ends, (rows, columns), shape, strict=True):
-        if begin % step or (end % step and end != size):
-            raise InternalError(
-                f"buffer {spec.name}: a call gives back offsets {list(begins)} sizes {list(region.sizes)} of it, which "
-                f"do not begin and end with its tiles of {rows} by {columns}"
-            )
-    return grid[begins[0] // rows : -(-ends[0] // rows), begins[1] // columns : -(-ends[1] // columns)]
+    slots, (rows, columns) = spec.slots, spec.outputs[rank][0].sizes
+    tiles = -(-columns // slots.tile[1])
+    table = np.asarray(slots.outputs[rank], np.int64).reshape(-1, tiles)
+    block, row = np.divmod(np.arange(rows), slots.block_rows)
+    tile, inside = np.divmod(slots.begins[rank] + row, slots.tile[0])
+    tiles_of_block = len(table) // -(-rows // slots.block_rows)
+    result: Int64Array = table[block * tiles_of_block + tile] * slots.tile[0] + inside[:, None]
+    return result
 
 
 @dataclass(frozen=True)

@@ -203,14 +203,14 @@ class LoadedProgram:
         return state.buffer(name)[1]
 
     def slots(self, name: str, rank: int | None = None) -> torch.Tensor:
-        """In which slots the tiles lie that a call gives back: what kernels pass to `syncopate.language.slot_offsets`.
+        """In which rows of the slots lies what a call gives back: what kernels pass to `syncopate.language.slot_offsets`.
 
         Args:
             name: Name of a buffer that library calls read or write.
             rank: A local rank; may be left out if there is one.
 
         Returns:
-            i32, by rows and columns of the tiles of the rank's output.
+            i32, by rows of the rank's output and columns of its tiles.
 
         Raises:
             SyncopateError: There is no such buffer, or it holds no output in slots.
@@ -218,7 +218,7 @@ class LoadedProgram:
         state = self._state(rank)
         for spec in self.program.buffers:
             if spec.name == name and spec.slots is not None and spec.outputs[state.rank]:
-                return slot_table(spec, state.rank, spec.outputs[state.rank][0], state.device)
+                return slot_table(spec, state.rank, state.device)
         raise SyncopateError(f"{name}: not a buffer that gives back tiles in slots")
 
     def _state(self, rank: int | None) -> RankState:

@@ -51,6 +51,10 @@ from syncopate.runtime.tensors import (
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
 
 
+MAX_LIBRARY_CTAS = 32
+"""More than a library needs for all that a link can take."""
+
+
 class RankState:
     """Tables, state words, fault record, side stream and launchers of one local rank."""
 
@@ -131,7 +135,7 @@ class RankState:
                         else region_view(whole_view(spec, data), region)
                     )
                     continue
-                self._remaps.append(Remap(program, spec, rank, region, data, self.device))
+                self._remaps.append(Remap(program, spec, rank, data, self.device))
                 self._given_back.append(self._remaps[-1].output)
 
     def _make_library(
@@ -142,7 +146,7 @@ class RankState:
         if not calls:
             return None
         free = cuda.multiprocessors(self.device) - math.prod(self._program.grid)
-        library = group.library(self.rank, max(free, 0))
+        library = group.library(self.rank, min(max(free, 0), MAX_LIBRARY_CTAS))
         bound = LibraryCalls(library, stream, self.device, list(self._buffers.values()))
         if library.connects_late:
             for op in calls:

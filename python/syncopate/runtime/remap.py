@@ -11,8 +11,7 @@ from syncopate.runtime.interface import (
     REMAP_ROWS,
     BufferSpec,
     Program,
-    Region,
-    slots_of_region,
+    slot_rows,
 )
 from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.tensors import torch_dtype
@@ -20,9 +19,9 @@ from syncopate.runtime.tensors import torch_dtype
 __all__ = ["Remap", "slot_table"]
 
 
-def slot_table(spec: BufferSpec, rank: int, region: Region, device: int) -> torch.Tensor:
-    """The slots of the tiles of a region that begins and ends with tiles, i32 [rows of tiles, columns of tiles]."""
-    table = np.ascontiguousarray(slots_of_region(spec, rank, region), np.int32)
+def slot_table(spec: BufferSpec, rank: int, device: int) -> torch.Tensor:
+    """In which row of the slots each row of a rank's output lies, i32 [rows, columns of tiles]."""
+    table = np.ascontiguousarray(slot_rows(spec, rank), np.int32)
     return torch.from_numpy(table).to(torch.device("cuda", device))
 
 
@@ -38,7 +37,6 @@ class Remap:
         program: Program,
         spec: BufferSpec,
         rank: int,
-        region: Region,
         memory: torch.Tensor,
         device: int,
     ) -> None:
@@ -48,25 +46,25 @@ class Remap:
             program: The program, which brings the kernel along.
             spec: The buffer.
             rank: The rank.
-            region: What is given back.
             memory: The rank's instance of the buffer, uint8.
             device: CUDA ordinal of its GPU.
         """
         if program.remap is None:
             raise InternalError(f"program {program.name} has no kernel for outputs in slots")
-        self._slots = slot_table(spec, rank, region, device)
+        self._rows = slot_table(spec, rank, device)
+        rows, columns = spec.outputs[rank][0].sizes
         self.output = torch.empty(
-            region.sizes, dtype=torch_dtype(spec.dtype), device=torch.device("cuda", device)
+            rows, columns, dtype=torch_dtype(spec.dtype), device=torch.device("cuda", device)
         )
-        grid = (-(-region.sizes[0] // REMAP_ROWS), -(-region.sizes[1] // REMAP_COLUMNS), 1)
+        grid = (-(-rows // REMAP_ROWS), -(-columns // REMAP_COLUMNS), 1)
         self._kernel = KernelLauncher(program.remap, device, grid)
         for name, value in (
             ("src", memory.data_ptr()),
-            ("slots", self._slots.data_ptr()),
+            ("slot_rows", self._rows.data_ptr()),
             ("dst", self.output.data_ptr()),
-            ("rows", region.sizes[0]),
-            ("columns", region.sizes[1]),
-            ("tiles_n", self._slots.shape[1]),
+            ("rows", rows),
+            ("columns", columns),
+            ("tiles_n", self._rows.shape[1]),
         ):
             self._kernel.arguments.set_scalar(name, value)
 

@@ -15,7 +15,7 @@ import numpy as np
 from syncopate.abi import NO_BUFFER, StateWord
 from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
-from syncopate.runtime.interface import BufferSpec, TensorParam, slots_of_region
+from syncopate.runtime.interface import BufferSpec, TensorParam, slot_rows
 from syncopate.runtime.interface import Region as BufferRegion
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Descriptor, Footprint, Region
@@ -224,18 +224,18 @@ class Host:
         """An output of library calls, from its slots."""
         assert spec.slots is not None
         kind, region = element(spec.dtype), self.memory.buffers[spec.name]
-        rows, columns = spec.slots.tile
-        size = spec.nbytes // spec.slots.count
-        stored = region.data[: spec.nbytes].view(kind.stored).reshape(-1, rows, columns)
-        slots = slots_of_region(spec, self.rank, output)
+        columns = spec.slots.tile[1]
+        stored = region.data[: spec.nbytes].view(kind.stored).reshape(-1, columns)
+        rows = slot_rows(spec, self.rank)
+        nbytes = columns * kind.nbytes
         missing = 0
-        for slot in map(int, slots.flat):
-            place = granules(region, slot * size, size)
+        for row in map(int, rows.flat):
+            place = granules(region, row * nbytes, nbytes)
             missing += region.missing(place, self._main.vector, call)
             region.check_read(self.machine, place, self._main.access(call))
         self._report_missing(call, region, missing)
-        whole = np.concatenate([np.concatenate(list(stored[row]), axis=1) for row in slots])
-        return kind.decode(whole[: output.sizes[0], : output.sizes[1]].copy())
+        whole = stored[rows].reshape(len(rows), -1)
+        return kind.decode(whole[:, : output.sizes[1]].copy())
 
     def _report_missing(self, call: int, region: Region, missing: int) -> None:
         if missing:
