@@ -88,6 +88,12 @@ def parse() -> argparse.Namespace:
         default=[()],
         help="of library calls: waves of tiles in each, as 1+2+2, comma-separated; the last number goes on",
     )
+    parser.add_argument(
+        "--slots",
+        type=lambda text: text.split(","),
+        default=["rows", "tiles"],
+        help="what a library call takes at a time: rows, tiles or both",
+    )
     parser.add_argument("--pauses", type=numbers, default=[500], help="ns, comma-separated")
     parser.add_argument("--zero-copy", action="store_true", help="also from symmetric inputs")
     parser.add_argument("--only", default="", help="only variants whose name contains this")
@@ -158,7 +164,13 @@ def load_all(
     group, entries, good = ProcessGroup(), [], True
     names = options.realizations.split(",")
     for variant in variants(
-        options.workload, names, options.splits, options.comm_ctas, options.pauses, options.waves
+        options.workload,
+        names,
+        options.splits,
+        options.comm_ctas,
+        options.pauses,
+        options.waves,
+        options.slots,
     ):
         if options.only not in variant.name:
             continue

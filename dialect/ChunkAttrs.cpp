@@ -31,7 +31,7 @@ LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, Direction, int64_t splits,
                                    Realization, TileOrder, int64_t group,
                                    int64_t pause, int64_t commCtas,
-                                   DenseI64ArrayAttr waves) {
+                                   DenseI64ArrayAttr waves, SlotShape) {
   if (splits < 0 || splits > kMaxSplits) // strategy_c1
     return emitError() << "expects splits to be in [0, " << kMaxSplits
                        << "], but got " << splits;

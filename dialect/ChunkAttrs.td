@@ -69,6 +69,14 @@ def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
 def Chunk_TileOrderAttr
     : EnumAttr<Chunk_Dialect, Chunk_TileOrder, "tile_order">;
 
+def Chunk_SlotShape : Chunk_I32Enum<"SlotShape",
+    "what library calls take of a matrix at a time", [
+      I32EnumAttrCase<"Rows", 0, "rows">,
+      I32EnumAttrCase<"Tiles", 1, "tiles">]>;
+
+def Chunk_SlotShapeAttr
+    : EnumAttr<Chunk_Dialect, Chunk_SlotShape, "slot_shape">;
+
 def Chunk_Access : Chunk_I32Enum<"Access", "direction of an access", [
       I32EnumAttrCase<"Read", 0, "read">,
       I32EnumAttrCase<"Write", 1, "write">]>;
@@ -93,17 +101,18 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     the tile order, the number of row tiles that stay together in it, how long a
     co-located role rests after each block that it stores to another rank, in
     nanoseconds, the number of CTAs that dedicated realizations have, if
-    there are any, and how many waves of tiles go into each library call, the
-    last number for all further ones; without any, there are at most eight
-    calls of as many waves each.
+    there are any, how many waves of tiles go into each library call, the last
+    number for all further ones; without any, there are at most eight calls of
+    as many waves each; and whether such calls take whole rows of tiles or
+    single tiles.
 
     With `splits = 0`, that number is chosen for each transfer by its size:
     pieces of 8 MiB or more, and at most four of them.
 
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,
-    `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`. A
-    plan without a strategy has all of them.
+    `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`,
+    `slots = rows`. A plan without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [0, 4096], and `group` is positive.
@@ -122,7 +131,8 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_Field<"int64_t", "8">:$group,
       Chunk_Field<"int64_t", "500">:$pause,
       Chunk_Field<"int64_t", "8">:$comm_ctas,
-      OptionalParameter<"::mlir::DenseI64ArrayAttr">:$waves);
+      OptionalParameter<"::mlir::DenseI64ArrayAttr">:$waves,
+      Chunk_EnumField<Chunk_SlotShape, "Rows">:$slots);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

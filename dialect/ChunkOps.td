@@ -730,7 +730,7 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       commands that it hands over to the role beside it.
     * `slots`, by `chunk-group-tiles`, if a collective is library calls: of each
       tile, row-major in the grid, in which `call` it is, the `slot` in which it
-      is stored, and the `second` one of a tile of two ranks' blocks, or -1.
+      is stored, alone or in a row of tiles, and the `second` one of a tile of two ranks' blocks, or -1.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).

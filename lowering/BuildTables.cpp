@@ -328,9 +328,7 @@ private:
   }
 
   /// A command of the stream for each library call. Its source is the slots of
-  /// all its tiles; what comes of it stands there too, or, of an all-to-all, in
-  /// the same slots of the other buffer. Parts of the source are those of the
-  /// ranks.
+  /// all its tiles; parts of the source are those of the ranks.
   void writeLibraryCalls() {
     CollectiveOpInterface collective = findLibraryCall(graph.getPlan());
     if (!collective)
@@ -347,11 +345,12 @@ private:
       reduction = 1 + static_cast<int64_t>(op.getReduction());
     if (auto op = dyn_cast<ReduceScatterOp>(*collective))
       reduction = 1 + static_cast<int64_t>(op.getReduction());
+    int64_t before = 0;
     for (auto [number, call] : llvm::enumerate(slots.getCalls(rows))) {
       int64_t begin = numWaits(), part = call.slots * bytes;
       addWait(layout.groupTwin(tileGroups.getGroupOfCall(rank, number)), 1);
-      int64_t from = call.begin * bytes;
-      int64_t to = from + (kind == CallReduceScatter ? rank * part : 0);
+      auto [to, stride] = slots.getTarget(call, before, rank);
+      before += call.slots;
       int64_t count = kind == CallAllToAll ? slots.getNumParts() : 1;
       int64_t parts = kind == CallReduceScatter ? slots.getNumParts() : 1;
       llvm::append_range(commands,
@@ -359,14 +358,14 @@ private:
                              kind,
                              rank,
                              graph.getBufferIndex(collective.getSrc()),
-                             from,
+                             call.begin * bytes,
                              rank,
                              graph.getBufferIndex(collective.getDst()),
                              to,
                              count,
                              part,
                              part,
-                             part,
+                             stride,
                              begin,
                              numWaits(),
                              numSignals(),

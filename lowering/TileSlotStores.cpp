@@ -84,13 +84,15 @@ LogicalResult syncopate::storeToSlot(KernelOp kernel, const TileSlots &slots,
   Location loc = store->getLoc();
   CoordinateCode code(builder, loc, kernel, tile);
   auto slot = TileSlotOp::create(builder, loc, context, tile);
-  // Offsets within the tile; those of a store stand behind the descriptor.
+  // Offsets within the slot; those of a store stand behind the descriptor.
   SmallVector<Value> inside;
   for (unsigned dim = 0; dim < 2; ++dim)
     inside.push_back(
-        arith::SubIOp::create(builder, loc, store->getOperand(1 + dim),
-                              code.create(slots.getOrigin()[dim])));
-  Value rows = code.constant(slots.getSizes()[0]);
+        dim > 0 && slots.areRows()
+            ? store->getOperand(1 + dim)
+            : arith::SubIOp::create(builder, loc, store->getOperand(1 + dim),
+                                    code.create(slots.getOrigin()[dim])));
+  Value rows = code.constant(slots.getRows());
   auto place = [&](OpBuilder &at, Operation *op, Value number) {
     Value begin = arith::MulIOp::create(at, loc, number, rows);
     op->setOperand(1, arith::AddIOp::create(at, loc, inside[0], begin));

@@ -32,6 +32,12 @@ public:
     for (auto [number, row] : llvm::enumerate(rows))
       if (failed(checkCommand(number, row)))
         return failure();
+    if (slots.areRows() && isa<ReduceScatterOp>(*collective) &&
+        !begins.empty() && begins.front() < before)
+      return reportCommand(rows.front())
+             << "reads slot " << begins.front()
+             << ", but expects slots behind the first " << before
+             << ", where results stand";
     if (tables.getSlots().size() != static_cast<size_t>(kernel.getNumTiles()))
       return tables.getSchedule().emitOpError()
              << "expects slots to have a row for each of "
@@ -85,7 +91,6 @@ private:
     if (command.rows != (exchanges ? parts : 1) ||
         command.parts != (scatters ? parts : 1) || command.rowBytes <= 0 ||
         command.rowBytes % bytes || command.srcStride != command.rowBytes ||
-        command.dstStride != command.rowBytes ||
         (scatters && command.partStride != command.rowBytes))
       return reportCommand(row)
              << "moves " << command.parts << " parts of " << command.rows
@@ -93,22 +98,28 @@ private:
              << " bytes, but expects whole slots of " << bytes
              << " bytes, one behind the other, for each of " << parts
              << " parts";
-    int64_t begin = number ? ends.back() : 0;
-    int64_t source = begin * bytes;
-    int64_t target = source + (scatters ? rank * command.rowBytes : 0);
+    int64_t count = command.rowBytes / bytes;
+    auto [target, stride] =
+        slots.getTarget({command.src.offset / bytes, count}, before, rank);
     if (command.src.rank != rank || command.dst.rank != rank ||
         command.src.buffer != graph.getBufferIndex(collective.getSrc()) ||
         command.dst.buffer != graph.getBufferIndex(collective.getDst()) ||
-        command.src.offset != source || command.dst.offset != target)
+        command.src.offset % bytes ||
+        (number && command.src.offset < ends.back() * bytes) ||
+        command.dst.offset != target || command.dstStride != stride)
       return reportCommand(row)
              << "goes from byte " << command.src.offset << " of buffer "
              << command.src.buffer << " of rank " << command.src.rank
              << " to byte " << command.dst.offset << " of buffer "
              << command.dst.buffer << " of rank " << command.dst.rank
-             << ", but expects bytes " << source << " and " << target;
-    begins.push_back(begin);
-    perPart.push_back(command.rowBytes / bytes);
-    ends.push_back(begin + parts * perPart.back());
+             << " with stride " << command.dstStride
+             << ", but expects slots behind those of the calls before, and "
+                "byte "
+             << target << " with stride " << stride;
+    before += count;
+    begins.push_back(command.src.offset / bytes);
+    perPart.push_back(count);
+    ends.push_back(begins.back() + parts * count);
     return success();
   }
 
@@ -117,7 +128,7 @@ private:
         readTileOrder(kernel, tables.getSchedule());
     if (failed(tiles))
       return failure();
-    llvm::DenseMap<int64_t, int64_t> tileOf;
+    llvm::DenseMap<int64_t, int64_t> unitOf;
     for (auto [position, tile] : llvm::enumerate(*tiles)) {
       const SlotRow &row = tables.getSlots()[tile];
       if (row.call < 0 || row.call >= static_cast<int64_t>(rows.size()))
@@ -138,7 +149,8 @@ private:
                  << "is in slot " << slot << ", but expects one in [" << first
                  << ", " << first + perPart[row.call] << "), where call "
                  << row.call << " has its part";
-        if (!tileOf.try_emplace(slot, tile).second)
+        int64_t unit = slots.getUnit(tile);
+        if (unitOf.try_emplace(slot, unit).first->second != unit)
           return reportTile(tile)
                  << "is in slot " << slot << ", where another tile is";
       }
@@ -163,6 +175,8 @@ private:
   int64_t rank;
   /// By call, its row of the commands, its slots, and how many each part has.
   SmallVector<int64_t> rows, begins, ends, perPart;
+  /// Slots of each part in the calls so far.
+  int64_t before = 0;
 };
 
 } // namespace

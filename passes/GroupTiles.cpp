@@ -36,9 +36,8 @@ struct GroupTiles : impl::GroupTilesPassBase<GroupTiles> {
     if (failed(slots))
       return signalPassFailure();
     SmallVector<int64_t> counts(waves.begin(), waves.end());
-    if (DenseI64ArrayAttr chosen = plan.getStrategyOrDefault().getWaves();
-        counts.empty() && chosen)
-      counts.assign(chosen.asArrayRef().begin(), chosen.asArrayRef().end());
+    if (counts.empty())
+      counts = slots->chooseWaves(plan.getStrategyOrDefault().getWaves());
     for (int64_t count : counts)
       if (count <= 0) {
         plan.emitOpError() << "expects positive waves, but got " << count;

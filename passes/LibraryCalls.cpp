@@ -10,6 +10,7 @@
 #include "passes/KernelDependence.h"
 #include "passes/Realizations.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -172,6 +173,8 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
   TileSlots result;
   result.kernel = kernel;
   result.collective = collective;
+  result.shape =
+      cast<PlanOp>(kernel->getParentOp()).getStrategyOrDefault().getSlots();
   SmallVector<FootprintOp> footprints;
   for (FootprintOp footprint : kernel.getFootprints())
     if (footprint.getAccess() == Access::Write &&
@@ -183,11 +186,11 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
         "calls; run chunk-infer-tile-footprints first");
   result.origin =
       *findOrigin(footprints, KernelDependence::getCoordinates(kernel, 0));
-  int64_t blockRows = 0;
   if (!isa<AllReduceOp>(collective)) {
     result.parts = collective.getGroup().size();
-    blockRows = collective.getBlock(0).second.front();
+    result.blockRows = collective.getBlock(0).second.front();
   }
+  int64_t blockRows = result.blockRows;
   for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
     auto coordinates = KernelDependence::getCoordinates(kernel, tile);
     SmallVector<int64_t> begin, end;
@@ -227,69 +230,111 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
              << "] writes rows [" << begin[0] << ", " << last + 1
              << "); use tiles of fewer rows";
     result.partOfTile.emplace_back(part, lastPart);
+    int64_t row = begin[0] / end[0];
+    result.unitOfTile.push_back(result.areRows() ? row : tile);
+    result.units = std::max(result.units, result.unitOfTile.back() + 1);
   }
   return result;
 }
 
 int64_t TileSlots::getSlotBytes() const {
-  CollectiveOpInterface op = collective;
-  return sizes[0] * sizes[1] * op.getSrc().getType().getElementBytes();
+  BufferType type = collective.getSrc().getType();
+  return sizes[0] * (areRows() ? type.getShape()[1] : sizes[1]) *
+         type.getElementBytes();
+}
+
+int64_t TileSlots::countUnits(int64_t waves) const {
+  KernelOp op = kernel;
+  int64_t tiles = partOfTile.size(), ctas = op.getCtas();
+  // No kernel has as many waves as would make this product wrap.
+  int64_t wanted = std::min(waves, llvm::divideCeilSigned(tiles, ctas)) * ctas;
+  return llvm::divideCeilSigned(wanted * units, tiles * parts);
+}
+
+SmallVector<int64_t> TileSlots::chooseWaves(DenseI64ArrayAttr given) const {
+  KernelOp op = kernel;
+  if (given && !given.empty())
+    return SmallVector<int64_t>(given.asArrayRef());
+  int64_t all =
+      llvm::divideCeilSigned<int64_t>(partOfTile.size(), op.getCtas());
+  return {llvm::divideCeilSigned(all, kMaxDefaultCalls)};
 }
 
 std::vector<SlotRow> TileSlots::assign(ArrayRef<int64_t> order,
                                        ArrayRef<int64_t> waves) const {
-  KernelOp op = kernel;
-  int64_t ctas = op.getCtas(), tiles = order.size();
+  // A unit is complete with its last tile.
+  std::vector<std::pair<int64_t, int64_t>> last(units, {-1, -1});
+  for (auto [position, tile] : llvm::enumerate(order))
+    last[getUnit(tile)] = {position, tile};
+  llvm::sort(last);
   std::vector<SmallVector<int64_t>> sequences(parts);
-  for (int64_t tile : order)
+  for (auto [position, tile] : last)
     for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
-      sequences[part].push_back(tile);
+      sequences[part].push_back(getUnit(tile));
   int64_t longest = 0;
   for (const auto &sequence : sequences)
     longest = std::max<int64_t>(longest, sequence.size());
-  int64_t all = llvm::divideCeilSigned(tiles, ctas);
-  SmallVector<int64_t> counts(waves);
-  if (counts.empty())
-    counts.push_back(llvm::divideCeilSigned(all, kMaxDefaultCalls));
-  std::vector<SlotRow> rows(tiles, SlotRow{0, kNoSlot, kNoSlot});
-  // A tile in two blocks is in the later of the calls that take as many tiles
-  // of either.
+  // A unit in two blocks is in the later of the calls that take as many of
+  // either.
+  std::vector<int64_t> callOfUnit(units, 0);
   for (int64_t call = 0, begin = 0; begin < longest; ++call) {
-    int64_t number = std::min<int64_t>(call, counts.size() - 1);
-    // No kernel has as many waves as would make this product wrap.
-    int64_t wanted = std::min(counts[number], all) * ctas;
-    int64_t end =
-        std::min(begin + llvm::divideCeilSigned(wanted, parts), longest);
+    int64_t number = std::min<int64_t>(call, waves.size() - 1);
+    int64_t end = std::min(begin + countUnits(waves[number]), longest);
     for (const auto &sequence : sequences)
       for (int64_t i = begin; i < std::min<int64_t>(end, sequence.size()); ++i)
-        rows[sequence[i]].call = call;
+        callOfUnit[sequence[i]] = call;
     begin = end;
   }
+  std::vector<SlotRow> rows;
+  for (int64_t unit : unitOfTile)
+    rows.push_back({callOfUnit[unit], kNoSlot, kNoSlot});
   std::vector<Call> calls = getCalls(rows);
+  std::vector<std::pair<int64_t, int64_t>> slots(units, {kNoSlot, kNoSlot});
   for (auto [part, sequence] : llvm::enumerate(sequences)) {
     SmallVector<int64_t> next(calls.size(), 0);
-    for (int64_t tile : sequence) {
-      const Call &call = calls[rows[tile].call];
-      int64_t slot = call.begin + part * call.slots + next[rows[tile].call]++;
-      (rows[tile].slot == kNoSlot ? rows[tile].slot : rows[tile].second) = slot;
+    for (int64_t unit : sequence) {
+      const Call &call = calls[callOfUnit[unit]];
+      int64_t slot = call.begin + part * call.slots + next[callOfUnit[unit]]++;
+      auto &[first, second] = slots[unit];
+      (first == kNoSlot ? first : second) = slot;
     }
   }
+  for (auto [row, unit] : llvm::zip(rows, unitOfTile))
+    std::tie(row.slot, row.second) = slots[unit];
   return rows;
 }
 
 std::vector<TileSlots::Call> TileSlots::getCalls(ArrayRef<SlotRow> rows) const {
   std::vector<SmallVector<int64_t>> counts;
+  llvm::BitVector seen(units);
   for (auto [tile, row] : llvm::enumerate(rows)) {
     if (row.call >= static_cast<int64_t>(counts.size()))
       counts.resize(row.call + 1, SmallVector<int64_t>(parts, 0));
+    if (seen.test(getUnit(tile)))
+      continue;
+    seen.set(getUnit(tile));
     for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
       ++counts[row.call][part];
   }
   std::vector<Call> calls;
   int64_t begin = 0;
+  if (areRows() && isa<ReduceScatterOp>(collective))
+    for (const auto &count : counts)
+      begin += *llvm::max_element(count);
   for (const auto &count : counts) {
     calls.push_back({begin, *llvm::max_element(count)});
     begin += parts * calls.back().slots;
   }
   return calls;
+}
+
+TileSlots::Target TileSlots::getTarget(Call call, int64_t before,
+                                       int64_t rank) const {
+  int64_t bytes = getSlotBytes(), part = call.slots * bytes;
+  if (isa<ReduceScatterOp>(collective))
+    return {areRows() ? before * bytes : call.begin * bytes + rank * part,
+            part};
+  if (isa<AllToAllOp>(collective) && areRows() && blockRows % getRows() == 0)
+    return {before * bytes, blockRows / getRows() * bytes};
+  return {call.begin * bytes, part};
 }

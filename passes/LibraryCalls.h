@@ -27,11 +27,12 @@ LibraryCall getLibraryCall(chunk::CollectiveOpInterface collective);
 
 /// How the tiles of a kernel are stored where a collective is library calls.
 ///
-/// Each tile has a *slot* of its own in the buffer, which holds slots one below
-/// the other instead of rows. The tiles of one call have adjacent slots, so
-/// that what it reads is contiguous; among them, those of each rank's block are
+/// A *unit* is a tile, or all tiles of a row of them, as the strategy says.
+/// Each has a *slot* of its own in the buffer, which holds slots one below the
+/// other instead of rows. The units of one call have adjacent slots, so that
+/// what it reads is contiguous; among them, those of each rank's block are
 /// adjacent too, as many slots for each, the last ones empty where blocks do
-/// not have as many tiles. A tile that lies in two blocks is stored twice, once
+/// not have as many units. A unit that lies in two blocks is stored twice, once
 /// for each of them, and either rank ignores the rows of the other.
 class TileSlots {
 public:
@@ -40,8 +41,10 @@ public:
   static mlir::FailureOr<TileSlots>
   find(chunk::KernelOp kernel, chunk::CollectiveOpInterface collective);
 
-  /// Rows and columns of a tile.
-  llvm::ArrayRef<int64_t> getSizes() const { return sizes; }
+  /// Whether a slot holds all tiles of a row of them, or one.
+  bool areRows() const { return shape == chunk::SlotShape::Rows; }
+  /// Rows of a slot.
+  int64_t getRows() const { return sizes[0]; }
   int64_t getSlotBytes() const;
   /// Ranks whose blocks a call keeps apart; one for an all-reduce.
   int64_t getNumParts() const { return parts; }
@@ -54,12 +57,18 @@ public:
     return llvm::any_of(partOfTile,
                         [](auto ends) { return ends.first != ends.second; });
   }
+  /// The number of a tile's unit.
+  int64_t getUnit(int64_t tile) const { return unitOfTile[tile]; }
   /// The offsets at which the kernel's code has a tile begin, by dimension, as
   /// expressions of its coordinates.
   llvm::ArrayRef<mlir::AffineExpr> getOrigin() const { return origin; }
 
-  /// Assigns calls and slots, as many waves of tiles to each call as `waves`
-  /// says, the last number for all further ones. The tiles come in `order`.
+  /// How many units of each part so many waves of tiles are, one at least.
+  int64_t countUnits(int64_t waves) const;
+  /// The waves of each call, the last number for all further ones: those that
+  /// are given, or those of at most eight calls.
+  llvm::SmallVector<int64_t> chooseWaves(mlir::DenseI64ArrayAttr given) const;
+  /// Assigns calls and slots. The tiles come in `order`.
   std::vector<SlotRow> assign(llvm::ArrayRef<int64_t> order,
                               llvm::ArrayRef<int64_t> waves) const;
 
@@ -69,13 +78,25 @@ public:
   };
   std::vector<Call> getCalls(llvm::ArrayRef<SlotRow> rows) const;
 
+  /// Where a call leaves what it brings to a rank: a byte of the collective's
+  /// destination, and from there to what comes from the next rank. It is in
+  /// place but for rows of a reduce_scatter, which stand in front of all slots,
+  /// and of an all_to_all, which come where the plan says, if blocks end where
+  /// units do. `before` are the slots of each part in the calls before.
+  struct Target {
+    int64_t offset, stride;
+  };
+  Target getTarget(Call call, int64_t before, int64_t rank) const;
+
 private:
   chunk::KernelOp kernel;
-  chunk::CollectiveOpInterface collective;
+  mutable chunk::CollectiveOpInterface collective;
+  chunk::SlotShape shape;
   llvm::SmallVector<int64_t> sizes;
   llvm::SmallVector<mlir::AffineExpr> origin;
-  int64_t parts = 1;
+  int64_t parts = 1, blockRows = 0, units = 0;
   std::vector<std::pair<int64_t, int64_t>> partOfTile;
+  std::vector<int64_t> unitOfTile;
 };
 
 } // namespace syncopate

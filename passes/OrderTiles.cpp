@@ -62,7 +62,8 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
         llvm::to_vector(plan.getBody().getOps<KernelOp>());
     OpBuilder builder = OpBuilder::atBlockEnd(&plan.getBody().front());
     for (KernelOp kernel : kernels) {
-      if (failed(requireFootprints(kernel)))
+      if (failed(requireFootprints(kernel)) ||
+          failed(limitRows(plan, kernel, rows)))
         return signalPassFailure();
       for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
         KernelDependence dependence(graph, kernel, rank);
@@ -113,6 +114,22 @@ private:
       times.push_back(policy == TileOrder::Arrival ? time : 0);
     }
     return times;
+  }
+
+  /// Rows of tiles that stay together are complete together. Where a library
+  /// call takes whole rows, no more stay together than the call takes.
+  static LogicalResult limitRows(PlanOp plan, KernelOp kernel, int64_t &rows) {
+    CollectiveOpInterface collective = findLibraryCall(plan);
+    if (!collective)
+      return success();
+    FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
+    if (failed(slots))
+      return failure();
+    DenseI64ArrayAttr waves = plan.getStrategyOrDefault().getWaves();
+    if (slots->areRows())
+      for (int64_t count : slots->chooseWaves(waves))
+        rows = std::min(rows, slots->countUnits(count));
+    return success();
   }
 
   /// A library call takes as many tiles of each rank's block, so tiles of all

@@ -213,11 +213,13 @@ def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
     all of a call has to lie in one piece. So tiles that are done at about the
     same time, on all ranks, go together, and are stored side by side.
 
-    A *wave* is as many tiles as the kernel has CTAs. Tiles in the order in
-    which the last rank comes to them are cut into calls of so many waves. Where
-    ranks have blocks of their own, a call takes as many tiles of each block; if
-    one has fewer left, slots stay empty. Slots are numbered call by call, and
-    within a call part by part.
+    A *wave* is as many tiles as the kernel has CTAs, and what a call takes at a
+    time is a tile or a whole row of them, as `slots` of the strategy says. In
+    the order in which the last rank completes them they are cut into calls of so
+    many waves. Where ranks have blocks of their own, a call takes as many of
+    each block; if one has fewer left, slots stay empty. Slots are numbered call
+    by call, and within a call part by part; in front of those of a
+    reduce_scatter of rows there are as many as a rank's results take.
 
     Requires: `chunk-order-tiles`; footprints of what tiles write.
     Ensures: `slots`, the same ones on all ranks, if a collective is library

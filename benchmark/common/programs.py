@@ -66,6 +66,7 @@ class Variant:
         pause: Nanoseconds between the blocks that a communication role stores to another rank.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
         waves: Waves of tiles in each library call, as a strategy takes them.
+        slots: What such a call takes at a time, `rows` or `tiles`.
     """
 
     realization: str = "ldst_colocated"
@@ -76,6 +77,7 @@ class Variant:
     pause: int = 500
     zero_copy: bool = False
     waves: tuple[int, ...] = ()
+    slots: str = "rows"
 
     @property
     def dedicated(self) -> bool:
@@ -88,7 +90,7 @@ class Variant:
         default = Variant()
         if self.realization == NCCL:
             waves = "+".join(map(str, self.waves)) or "default"
-            return f"{NCCL}/{waves} waves/{self.comm_ctas} CTAs"
+            return f"{NCCL}/{self.slots}/{waves} waves/{self.comm_ctas} CTAs"
         parts = [self.realization, self.direction, str(self.splits or "by size")]
         parts += [f"sum by {self.combine.value}"] if self.combine is not default.combine else []
         parts += [f"{self.comm_ctas} CTAs"] if self.dedicated else []
@@ -104,14 +106,15 @@ def variants(
     comm_ctas: Sequence[int],
     pauses: Sequence[int],
     waves: Sequence[tuple[int, ...]] = ((),),
+    slots: Sequence[str] = ("rows", "tiles"),
 ) -> list[Variant]:
     """Every way that a suite compares, from plain tensors."""
     ways = []
     if NCCL in realizations and workload.calls:
         combine = Combine.STRATEGY if workload.sums else Combine.TILES
         ways = [
-            Variant(NCCL, combine=combine, comm_ctas=ctas, waves=groups)
-            for ctas, groups in itertools.product(comm_ctas, waves)
+            Variant(NCCL, combine=combine, comm_ctas=ctas, waves=groups, slots=shape)
+            for ctas, groups, shape in itertools.product(comm_ctas, waves, slots)
         ]
     realizations = [name for name in realizations if name != NCCL]
     for name, direction, pieces, pause in itertools.product(
@@ -191,6 +194,7 @@ def build_program(
             pause=variant.pause,
             comm_ctas=comm_ctas,
             waves=variant.waves,
+            slots=variant.slots,
         ),
         target="sm_90",
         timeout=timeout,

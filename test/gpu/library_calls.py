@@ -61,6 +61,7 @@ def build(
     ctas: int,
     *,
     waves: tuple[int, ...] = (),
+    slots: str = "rows",
     block_n: int = 128,
 ) -> Calls:
     """Compiles one."""
@@ -75,7 +76,7 @@ def build(
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), "bf16"))
     config = GemmConfig(block_n=block_n, num_ctas=ctas)
     bind = bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c)
-    strategy = syncopate.Strategy(realization="nccl", waves=waves)
+    strategy = syncopate.Strategy(realization="nccl", waves=waves, slots=slots)
     program = syncopate.compile(gemm, plan, **bind, strategy=strategy, timeout=20.0)
     return Calls(kind, shape, world, program)
 
@@ -204,13 +205,17 @@ def call_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
     large = (2048, 1536, 512)
     for kind in KINDS:
         odd = (640, 648, 136) if kind == "all_to_all" else (717, 648, 136)
-        for shape, waves in ((large, ()), (large, (1,)), (odd, (1, 2))):
-            make = recipe(kind, shape, waves=waves)
-            yield f"nccl {kind} {shape} waves {waves} many calls", partial(many_calls, make=make)
+        for slots in ("rows", "tiles"):
+            for shape, waves in ((large, ()), (large, (1,)), (odd, (1, 2))):
+                make = recipe(kind, shape, waves=waves, slots=slots)
+                name = f"nccl {kind} {slots} {shape} waves {waves} many calls"
+                yield name, partial(many_calls, make=make)
+            make = recipe(kind, large, waves=(1,), slots=slots)
+            yield f"nccl {kind} {slots} back to back", partial(back_to_back, make=make)
+            yield f"nccl {kind} {slots} graph", partial(graph, make=make)
+            make = recipe(kind, odd, slots=slots)
+            if kind != "all_to_all" or slots == "tiles":
+                yield f"nccl {kind} {slots} read slots", partial(read_slots, make=make)
         # No multiprocessor is left, so calls start when the last tiles are done.
         make = recipe(kind, large, spare=0)
-        yield f"nccl {kind} {large} on all SMs many calls", partial(many_calls, make=make)
-        make = recipe(kind, large, waves=(1,))
-        yield f"nccl {kind} back to back", partial(back_to_back, make=make)
-        yield f"nccl {kind} graph", partial(graph, make=make)
-        yield f"nccl {kind} read slots", partial(read_slots, make=recipe(kind, odd))
+        yield f"nccl {kind} on all SMs many calls", partial(many_calls, make=make)

@@ -32,11 +32,13 @@ def test_two_processes():
 @pytest.mark.gpu(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("world", [2, 3, 4])
-@pytest.mark.parametrize("waves", [(), (1,), (1, 2)])
-def test_ranks_on_one_gpu(groups, kind, world, waves):
+@pytest.mark.parametrize("slots", ["rows", "tiles"])
+@pytest.mark.parametrize("waves", [(), (1, 2)])
+def test_ranks_on_one_gpu(groups, kind, world, slots, waves):
     group = groups(world)
     rows = 256 * world if kind == "all_to_all" else 200 * world + 13
-    work = build(kind, world, (rows, 648, 136), group.ctas_per_rank(0), waves=waves)
+    shape = (rows, 648, 136)
+    work = build(kind, world, shape, group.ctas_per_rank(0), waves=waves, slots=slots)
     with load(work.program, group) as loaded:
         for call in range(20):
             a, b = work.inputs(call)
@@ -51,7 +53,7 @@ def test_ranks_on_one_gpu(groups, kind, world, waves):
 @pytest.mark.parametrize("kind", KINDS)
 def test_graph_on_one_gpu(groups, kind):
     group = groups(2)
-    work = build(kind, 2, (512, 384, 136), group.ctas_per_rank(0), waves=(1,))
+    work = build(kind, 2, (512, 384, 136), group.ctas_per_rank(0), waves=(1,), slots="tiles")
     with load(work.program, group) as loaded:
         a, b = work.inputs(0)
         loaded(a=a, b=b)

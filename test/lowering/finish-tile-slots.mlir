@@ -21,7 +21,7 @@
 // CHECK: }
 // CHECK: chunk.finish_tile %[[CTX]][%[[TILE]]] bulk : !tt.ptr<i64>
 !c = !chunk.buffer<6x8xf32>
-chunk.plan @scatter mesh [2] {
+chunk.plan @scatter mesh [2] strategy <slots = tiles> {
   %c = chunk.buffer "c" : !c
   %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
   %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
@@ -40,10 +40,11 @@ module @ttgir {
 }
 
 // -----
-// In an all-reduce no tile has a second slot.
+// In an all-reduce no tile has a second slot. A slot of whole rows leaves tiles in their columns.
 // CHECK-LABEL: module @ttgir
+// CHECK: %{{.+}}, %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
 // CHECK: chunk.tile_slot
-// CHECK: "ttng.async_tma_copy_local_to_global"
+// CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %{{.+}}, %[[N]], %{{.+}})
 // CHECK-NOT: scf.if
 // CHECK: chunk.finish_tile
 !c = !chunk.buffer<6x8xf32>

@@ -29,6 +29,7 @@ def gemm_calls(
     *,
     dtype: str = "bf16",
     waves: tuple[int, ...] = (),
+    slots: str = "rows",
     config: GemmConfig = SMALL,
     named: bool = False,
 ) -> Any:
@@ -44,7 +45,7 @@ def gemm_calls(
     else:
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), dtype), realization=realization)
     strategy = syncopate.Strategy(
-        realization="copy_engine" if named else "nccl", waves=waves, comm_ctas=2
+        realization="copy_engine" if named else "nccl", waves=waves, slots=slots, comm_ctas=2
     )
     bind = bind_gemm(syncopate.Tensor("a", (m, k), dtype), n, config, c=c)
     return syncopate.compile(gemm, plan, **bind, strategy=strategy)

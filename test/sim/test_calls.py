@@ -19,7 +19,7 @@ from syncopate.kernels import (
     gemm_pointers,
 )
 from syncopate.plan.templates import Combine, all_gather_tiles, all_reduce_tiles
-from syncopate.runtime.interface import slot_rows
+from syncopate.runtime.interface import first_row, slot_rows
 from syncopate.sim.simulate import simulate
 
 TOLERANCE = 2e-2
@@ -32,28 +32,45 @@ def check(kind, program, seeds=2):
         assert largest_error(kind, result) < TOLERANCE
 
 
+SHAPES = ("rows", "tiles")
+
+
+@pytest.mark.parametrize("slots", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("world", "waves"), [(2, ()), (3, (1,)), (4, (1, 2))])
-def test_whole_tiles(kind, world, waves):
-    check(kind, gemm_calls(kind, world, (128 * world, 136, 72), waves=waves))
+def test_whole_tiles(kind, world, waves, slots):
+    check(kind, gemm_calls(kind, world, (128 * world, 136, 72), waves=waves, slots=slots))
 
 
+@pytest.mark.parametrize("slots", SHAPES)
 @pytest.mark.parametrize(("world", "rows"), [(2, 130), (3, 251), (4, 333)])
-def test_all_reduce_of_odd_rows(world, rows):
-    check("all_reduce", gemm_calls("all_reduce", world, (rows, 72, 40), waves=(1,)))
+def test_all_reduce_of_odd_rows(world, rows, slots):
+    check("all_reduce", gemm_calls("all_reduce", world, (rows, 72, 40), waves=(1,), slots=slots))
 
 
+@pytest.mark.parametrize("slots", SHAPES)
 @pytest.mark.parametrize(("world", "rows"), [(2, 100), (3, 130), (4, 64), (4, 70)])
-def test_blocks_that_end_inside_tiles(world, rows):
+def test_blocks_that_end_inside_tiles(world, rows, slots):
     for kind in ("reduce_scatter", "all_to_all"):
         m = rows * world - (5 if kind == "reduce_scatter" else 0)
-        check(kind, gemm_calls(kind, world, (m, 72, 40), waves=(1,)))
+        check(kind, gemm_calls(kind, world, (m, 72, 40), waves=(1,), slots=slots))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_other_types(dtype):
     for kind in KINDS:
-        check(kind, gemm_calls(kind, 2, (256, 72, 40), dtype=dtype))
+        check(kind, gemm_calls(kind, 2, (256, 72, 40), dtype=dtype, slots="tiles"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_rows_need_no_copy(kind):
+    program = gemm_calls(kind, 2, (256, 136, 40))
+    assert program.remap is None
+    assert gemm_calls(kind, 2, (256, 136, 40), slots="tiles").remap is not None
+    for buffer in program.buffers:
+        for rank in range(2):
+            if buffer.slots is not None and buffer.outputs[rank]:
+                assert first_row(buffer, rank) is not None
 
 
 def test_plan_may_name_the_realization():
@@ -79,7 +96,7 @@ def test_without_nccl_the_same_plan_becomes_transfers():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_element_of_an_output_has_its_place(kind):
-    program = gemm_calls(kind, 3, (300, 136, 40), waves=(1,))
+    program = gemm_calls(kind, 3, (300, 136, 40), waves=(1,), slots="tiles")
     spec = program.buffers[-1]
     for rank in range(3):
         rows = slot_rows(spec, rank)
@@ -90,7 +107,8 @@ def test_every_element_of_an_output_has_its_place(kind):
 
 
 def test_waves_say_how_many_tiles_a_call_takes():
-    program = gemm_calls("all_reduce", 2, (512, 256, 40), waves=(1, 3))  # 32 tiles, 3 of them a wave
+    # There are 32 tiles, 3 of them a wave.
+    program = gemm_calls("all_reduce", 2, (512, 256, 40), waves=(1, 3), slots="tiles")
     counts = np.bincount(program.rank_tables(0)["slots"].column("call"))
     assert counts.tolist() == [3, 9, 9, 9, 2]
     assert "all_reduce of 9 tiles of c, 73728 bytes, by nccl" in program.explain()
@@ -103,7 +121,7 @@ def test_waves_say_how_many_tiles_a_call_takes():
 @pytest.mark.parametrize("rows", [64, 50])
 def test_norm_reads_slots(world, rows):
     m, n, epsilon = rows * world, 136, 1e-5
-    first = gemm_calls("reduce_scatter", world, (m, n, 40), waves=(1,))
+    first = gemm_calls("reduce_scatter", world, (m, n, 40), waves=(1,), slots="tiles")
     ran = simulate(first)
     assert ran.verdict.ok, ran.verdict
     spec = first.buffers[0]
@@ -244,7 +262,7 @@ def max_for_sum(_, columns):
     ],
 )
 def test_edited_tables_are_refused_and_found(edit, message):
-    good = gemm_calls("all_reduce", 2, (256, 128, 40), waves=(1,))
+    good = gemm_calls("all_reduce", 2, (256, 128, 40), waves=(1,), slots="tiles")
     assert not refuse_tables(good)
     broken = edit_tables(good, edit)
     assert any(part in refuse_tables(broken) for part in message.split("|"))
@@ -269,6 +287,7 @@ def test_ranks_that_make_other_calls_are_found():
 def test_default_tiles_compile():
     # The shared memory and the registers of a large tile are those of the GEMM alone.
     for kind in KINDS:
-        program = gemm_calls(kind, 2, (1024, 1024, 256), config=GemmConfig())
-        assert program.num_ctas == 130
-        assert program.grid == (130, 1, 1)
+        for slots in SHAPES:
+            program = gemm_calls(kind, 2, (1024, 1024, 256), config=GemmConfig(), slots=slots)
+            assert program.num_ctas == 130
+            assert program.grid == (130, 1, 1)

@@ -33,6 +33,7 @@ from syncopate.runtime.interface import (
     BufferSpec,
     KernelImage,
     Table,
+    first_row,
 )
 
 __all__ = ["compile"]
@@ -144,9 +145,12 @@ def _needs_guard(tables: Sequence[Mapping[str, Table]]) -> bool:
 
 
 def _compile_remap(buffers: Sequence[BufferSpec], target: GPUTarget) -> KernelImage | None:
-    """The kernel for the one buffer in slots that calls give back, if there is one."""
+    """The kernel for the one buffer that calls give back of slots, if that does not lie in rows anyway."""
     for buffer in buffers:
-        if buffer.slots is not None and any(buffer.outputs):
+        if buffer.slots is not None and any(
+            outputs and first_row(buffer, rank) is None
+            for rank, outputs in enumerate(buffer.outputs)
+        ):
             nbytes = DTYPES[buffer.dtype].nbytes
             return device.compile_remap(target, nbytes, buffer.slots.tile[1], buffer.shape[1])
     return None

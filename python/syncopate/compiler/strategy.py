@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
 
-__all__ = ["Algorithm", "Direction", "Realization", "Strategy", "TileOrder"]
+__all__ = ["Algorithm", "Direction", "Realization", "SlotShape", "Strategy", "TileOrder"]
 
 
 class Algorithm(enum.Enum):
@@ -46,6 +46,15 @@ class TileOrder(enum.Enum):
     GROUPED = "grouped"
 
 
+class SlotShape(enum.Enum):
+    """What library calls take of a matrix at a time."""
+
+    ROWS = "rows"
+    """Whole rows of tiles, so that what a call brings may lie in rows already."""
+    TILES = "tiles"
+    """Single tiles, so that a call ends with a wave."""
+
+
 # The ranges of `#chunk.strategy`, whose verifier has the last word.
 _RANGES = {
     "splits": (0, 4096),
@@ -75,6 +84,7 @@ class Strategy:
             multiprocessors that are left to the library.
         waves: How many waves of tiles, of as many tiles as CTAs compute, go into each library call, the last number for
             all further calls. Without any, there are at most eight calls of as many waves each.
+        slots: What library calls take at a time: rows or tiles.
 
     The enums may be given by their values, as strings.
     """
@@ -88,6 +98,7 @@ class Strategy:
     pause: int = 500
     comm_ctas: int = 8
     waves: tuple[int, ...] = ()
+    slots: SlotShape | str = SlotShape.ROWS
 
     def __post_init__(self) -> None:
         for name, kind in (
@@ -95,6 +106,7 @@ class Strategy:
             ("direction", Direction),
             ("realization", Realization),
             ("order", TileOrder),
+            ("slots", SlotShape),
         ):
             try:
                 object.__setattr__(self, name, kind(getattr(self, name)))
@@ -123,7 +135,8 @@ class Strategy:
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
             f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
-            f"group = {self.group}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}>"
+            f"group = {self.group}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}, "
+            f"slots = {_value(self.slots)}>"
         )
 
 

@@ -122,7 +122,11 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         else 0,
         tiles=tiles,
         accesses=accesses,
-        buffers=place_slots(buffers, tables, accesses, tiles),
+        buffers=place_slots(
+            buffers, tables, accesses, tiles, "slots = tiles" not in str(plan.attributes["strategy"])
+        )
+        if "strategy" in plan.attributes
+        else buffers,
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
     )

@@ -25,6 +25,7 @@ def place_slots(
     tables: Sequence[Mapping[str, Table]],
     accesses: Sequence[Access],
     tiles: Sequence[int],
+    by_rows: bool,
 ) -> tuple[BufferSpec, ...]:
     """The buffers, those that library calls read or write with their slots.
 
@@ -33,45 +34,48 @@ def place_slots(
         tables: Its tables, by rank.
         accesses: What a tile of its kernel reads and writes.
         tiles: Sizes of the grid of tiles.
+        by_rows: Whether a slot holds a whole row of tiles.
     """
     calls = [_calls(rank_tables["commands"]) for rank_tables in tables]
     if not calls or not calls[0]:
         return tuple(buffers)
-    source, target = calls[0][0]["src_buffer"], calls[0][0]["dst_buffer"]
-    writes = [access for access in accesses if access.writes and access.buffer == source]
-    shape, places = _find_tiles(writes, tiles)
+    first = calls[0][0]
+    source, target = first["src_buffer"], first["dst_buffer"]
     spec, world = buffers[source], len(tables)
-    kind = LibraryCall(calls[0][0]["transfer"])
+    tile, places = _find_tiles(
+        [access for access in accesses if access.writes and access.buffer == source], tiles
+    )
+    shape = (tile[0], spec.shape[1]) if by_rows else tile
+    kind = LibraryCall(first["transfer"])
     block = spec.shape[0] if kind is LibraryCall.ALL_REDUCE else -(-spec.shape[0] // world)
-    slot_bytes = math.prod(shape) * DTYPES[spec.dtype].nbytes
-    slots = np.zeros((2, -(-spec.shape[0] // shape[0]), -(-spec.shape[1] // shape[1])), np.int64)
+    nbytes = math.prod(shape) * DTYPES[spec.dtype].nbytes
+    slots = np.zeros((2, *(-(-n // step) for n, step in zip(spec.shape, shape, strict=True))), np.int64)
+    columns = places[:, 1] * tile[1] // shape[1]
     for number, column in enumerate(("slot", "second")):
-        slots[number, places[:, 0], places[:, 1]] = tables[0]["slots"].column(column)
-    outputs = []
+        slots[number, places[:, 0], columns] = tables[0]["slots"].column(column)
+    outputs, begins = [], []
     for rank in range(world):
         part = 0 if kind is LibraryCall.ALL_REDUCE else rank
-        first, end = part * block, min((part + 1) * block, spec.shape[0])
-        mine = np.arange(first // shape[0], max(-(-end // shape[0]), first // shape[0]))
-        # A tile that begins in the block before has its second slot for this one.
-        found = slots[(mine * shape[0] < first).astype(np.int64), mine]
-        if kind is LibraryCall.ALL_TO_ALL:
-            found = _exchange(found, calls[rank], slot_bytes, rank, world)
-        outputs.append(tuple(found.ravel().tolist()))
+        begin, end = part * block, min((part + 1) * block, spec.shape[0])
+        mine = np.arange(begin // shape[0], max(-(-end // shape[0]), begin // shape[0]))
+        # What begins in the block before has its second slot for this one.
+        found = slots[(mine * shape[0] < begin).astype(np.int64), mine]
+        outputs.append(tuple(_follow(found, calls[rank], nbytes, part).ravel().tolist()))
+        begins.append(begin % shape[0])
     last = calls[0][-1]
-    count = (last["src_offset"] + last["row_bytes"] * max(last["rows"], last["parts"])) // slot_bytes
     placed = TileSlots(
         tile=shape,
-        count=count,
+        count=(last["src_offset"] + last["row_bytes"] * max(last["rows"], last["parts"])) // nbytes,
         stored=tuple(sorted(set(slots.ravel().tolist()) - {NO_SLOT})),
         block_rows=block,
-        begins=tuple(
-            0 if kind is LibraryCall.ALL_REDUCE else rank * block % shape[0] for rank in range(world)
-        ),
+        begins=tuple(begins),
         outputs=tuple(outputs),
     )
     result = list(buffers)
     result[source] = replace(spec, slots=placed)
-    result[target] = replace(buffers[target], slots=placed)
+    # Blocks that come from each rank at once lie in slots; else they are rows where the plan says.
+    if source != target and first["dst_stride"] == first["row_bytes"]:
+        result[target] = replace(buffers[target], slots=placed)
     return tuple(result)
 
 
@@ -90,12 +94,15 @@ def _find_tiles(writes: Sequence[Access], tiles: Sequence[int]) -> tuple[tuple[i
     return (rows, columns), first // (rows, columns)
 
 
-def _exchange(
-    mine: Int64Array, calls: Sequence[Mapping[str, int]], slot_bytes: int, rank: int, world: int
+def _follow(
+    mine: Int64Array, calls: Sequence[Mapping[str, int]], nbytes: int, part: int
 ) -> Int64Array:
-    """Where a rank finds the tiles of what it gets from each: in the same place of a call as its block is at theirs."""
-    begins = np.asarray([call["src_offset"] // slot_bytes for call in calls])
-    parts = np.asarray([call["row_bytes"] // slot_bytes for call in calls])
+    """Where calls leave what comes of the slots of a rank's block: of an all-to-all, of those of all ranks' parts."""
+    begins = np.asarray([call["src_offset"] // nbytes for call in calls])
+    targets = np.asarray([call["dst_offset"] // nbytes for call in calls])
+    counts = np.asarray([call["row_bytes"] // nbytes for call in calls])
     call = np.searchsorted(begins, mine, side="right") - 1
-    own = begins[call] + rank * parts[call]
-    return np.concatenate([mine - own + begins[call] + peer * parts[call] for peer in range(world)])
+    inside = mine - begins[call] - part * counts[call]
+    return np.concatenate(
+        [targets[call] + peer * counts[call] + inside for peer in range(calls[0]["rows"])]
+    )

@@ -72,6 +72,7 @@ class Call:
         src_offset: Byte at which that begins.
         dst: The buffer that is written.
         dst_offset: Byte at which that begins.
+        dst_stride: Bytes from what an all-to-all brings from one rank to what it brings from the next.
         nbytes: Bytes of what one rank gets from one, or, of an all-reduce, of all of it.
         parts: Ranks for each of which there are so many at the source; 1 for an all-reduce.
     """
@@ -82,6 +83,7 @@ class Call:
     src_offset: int
     dst: int
     dst_offset: int
+    dst_stride: int
     nbytes: int
     parts: int
 
@@ -91,9 +93,10 @@ class Call:
         return self.nbytes * self.parts
 
     @property
-    def written_bytes(self) -> int:
-        """Bytes that are written to a rank."""
-        return self.nbytes * (self.parts if self.kind is LibraryCall.ALL_TO_ALL else 1)
+    def targets(self) -> tuple[int, ...]:
+        """Bytes of the destination at which something begins that is written, each time `nbytes`."""
+        count = self.parts if self.kind is LibraryCall.ALL_TO_ALL else 1
+        return tuple(self.dst_offset + number * self.dst_stride for number in range(count))
 
 
 EngineOp = AwaitWord | Copy | Raise | Call
@@ -156,6 +159,7 @@ def _call(row: dict[str, int]) -> Call:
         row["src_offset"],
         row["dst_buffer"],
         row["dst_offset"],
+        row["dst_stride"],
         row["row_bytes"],
         max(row["rows"], row["parts"]),
     )

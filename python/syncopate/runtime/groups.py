@@ -36,8 +36,8 @@ class Library(Protocol):
     def reduce_scatter(self, output: Any, tensor: Any, reduction: CommandReduction) -> None:
         """Combines what all ranks have; this rank gets its part, which may be that of `tensor` itself."""
 
-    def all_to_all(self, output: Any, tensor: Any) -> None:
-        """Sends each rank its part, and gets one from each."""
+    def all_to_all(self, outputs: Sequence[Any], tensors: Sequence[Any]) -> None:
+        """Sends each rank its tensor, and gets one from each."""
 
     def finish(self) -> None:
         """Makes the current stream wait for the last call, if the call itself has not: enqueued when all ranks have made

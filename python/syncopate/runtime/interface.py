@@ -81,13 +81,13 @@ class Region:
 class TileSlots:
     """How a buffer holds tiles where a collective is library calls: each in a slot, one below the other.
 
-    A rank's output is one or more blocks of as many rows. Each begins somewhere in the first of its tiles, since blocks
-    need not end where tiles do.
+    A slot may hold a whole row of tiles, which then counts as one tile. A rank's output is one or more blocks of as
+    many rows. Each begins somewhere in the first of its tiles, since blocks need not end where tiles do.
 
     Attributes:
-        tile: Rows and columns of a tile.
+        tile: Rows and columns of a slot.
         count: Number of slots, those included that stay empty.
-        stored: Slots in which tiles or calls leave something, ascending.
+        stored: Slots in which tiles are stored, ascending.
         block_rows: Rows of a block.
         begins: For each rank, with which row of its first tile a block begins.
         outputs: For each rank, the slots of the tiles of its output, block by block, row-major.
@@ -155,6 +155,13 @@ def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
     tiles_of_block = len(table) // -(-rows // slots.block_rows)
     result: Int64Array = table[block * tiles_of_block + tile] * slots.tile[0] + inside[:, None]
     return result
+
+
+def first_row(spec: BufferSpec, rank: int) -> int | None:
+    """The row of all slots at which a rank's output begins, if it lies there row by row; None if it does not."""
+    rows = slot_rows(spec, rank)
+    adjacent = rows.shape[1] == 1 and bool((np.diff(rows[:, 0]) == 1).all())
+    return int(rows[0, 0]) if adjacent and len(rows) else None
 
 
 @dataclass(frozen=True)

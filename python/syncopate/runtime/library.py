@@ -39,12 +39,15 @@ class LibraryCalls:
     def bind(self, op: Call) -> Callable[[], int]:
         """What enqueues a call."""
         source = self._view(op.src, op.src_offset, op.read_bytes)
-        target = self._view(op.dst, op.dst_offset, op.written_bytes)
+        sources = source.chunk(op.parts)
+        targets = [self._view(op.dst, offset, op.nbytes) for offset in op.targets]
         library, reduction = self._library, op.reduction
         call: dict[LibraryCall, Callable[[], None]] = {
             LibraryCall.ALL_REDUCE: lambda: library.all_reduce(source, reduction),
-            LibraryCall.REDUCE_SCATTER: lambda: library.reduce_scatter(target, source, reduction),
-            LibraryCall.ALL_TO_ALL: lambda: library.all_to_all(target, source),
+            LibraryCall.REDUCE_SCATTER: lambda: library.reduce_scatter(
+                targets[0], source, reduction
+            ),
+            LibraryCall.ALL_TO_ALL: lambda: library.all_to_all(targets, sources),
         }
         return self._on_stream(call[op.kind])
 

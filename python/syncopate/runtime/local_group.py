@@ -37,11 +37,11 @@ class LocalLibrary:
         """In place."""
 
         def carry_out(parts: Sequence[_Given]) -> None:
-            total = _combine([part.source for part in parts], reduction)
+            total = _combine([part.sources[0] for part in parts], reduction)
             for part in parts:
-                part.target.copy_(total)
+                part.targets[0].copy_(total)
 
-        self._meeting.join(self._rank, _Given(tensor, tensor), carry_out)
+        self._meeting.join(self._rank, _Given((tensor,), (tensor,)), carry_out)
 
     def reduce_scatter(
         self, output: torch.Tensor, tensor: torch.Tensor, reduction: CommandReduction
@@ -49,20 +49,21 @@ class LocalLibrary:
         """In place if `output` is the rank's part of `tensor`."""
 
         def carry_out(parts: Sequence[_Given]) -> None:
-            totals = _combine([part.source for part in parts], reduction).chunk(len(parts))
+            totals = _combine([part.sources[0] for part in parts], reduction).chunk(len(parts))
             for part, total in zip(parts, totals, strict=True):
-                part.target.copy_(total)
+                part.targets[0].copy_(total)
 
-        self._meeting.join(self._rank, _Given(tensor, output), carry_out)
+        self._meeting.join(self._rank, _Given((tensor,), (output,)), carry_out)
 
-    def all_to_all(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
+    def all_to_all(self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
         """Copies."""
 
         def carry_out(parts: Sequence[_Given]) -> None:
             for rank, part in enumerate(parts):
-                part.target.copy_(torch.cat([p.source.chunk(len(parts))[rank] for p in parts]))
+                for target, other in zip(part.targets, parts, strict=True):
+                    target.copy_(other.sources[rank])
 
-        self._meeting.join(self._rank, _Given(tensor, output), carry_out)
+        self._meeting.join(self._rank, _Given(tuple(tensors), tuple(outputs)), carry_out)
 
     def finish(self) -> None:
         """Waits for the last one."""
@@ -71,8 +72,8 @@ class LocalLibrary:
 
 @dataclass(frozen=True)
 class _Given:
-    source: torch.Tensor
-    target: torch.Tensor
+    sources: tuple[torch.Tensor, ...]
+    targets: tuple[torch.Tensor, ...]
 
 
 def _combine(sources: Sequence[torch.Tensor], reduction: CommandReduction) -> torch.Tensor:

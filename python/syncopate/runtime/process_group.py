@@ -38,9 +38,9 @@ class Nccl:
         """In place if `output` is the rank's part of `tensor`."""
         dist.reduce_scatter_tensor(output, tensor, _REDUCTIONS[reduction], self._group)
 
-    def all_to_all(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
+    def all_to_all(self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
         """By as many sends and receives, in one group."""
-        dist.all_to_all_single(output, tensor, group=self._group)
+        dist.all_to_all(list(outputs), list(tensors), self._group)
 
     def finish(self) -> None:
         """Nothing: calls are made on the stream itself."""

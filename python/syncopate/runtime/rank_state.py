@@ -24,6 +24,7 @@ from syncopate.runtime.interface import (
     Program,
     ScalarParam,
     TensorParam,
+    first_row,
 )
 from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.linking import (
@@ -128,15 +129,17 @@ class RankState:
         self._given_back: list[torch.Tensor] = []
         for spec, data in self._buffers.values():
             for region in spec.outputs[rank] if spec.outputs else ():
-                if spec.slots is None or not remap:
-                    self._given_back.append(
-                        whole_view(spec, data)
-                        if spec.slots
-                        else region_view(whole_view(spec, data), region)
-                    )
-                    continue
-                self._remaps.append(Remap(program, spec, rank, data, self.device))
-                self._given_back.append(self._remaps[-1].output)
+                row = None if spec.slots is None else first_row(spec, rank)
+                whole = whole_view(spec, data)
+                if spec.slots is None:
+                    self._given_back.append(region_view(whole, region))
+                elif not remap:
+                    self._given_back.append(whole)
+                elif row is not None:
+                    self._given_back.append(whole[row : row + region.sizes[0]])
+                else:
+                    self._remaps.append(Remap(program, spec, rank, data, self.device))
+                    self._given_back.append(self._remaps[-1].output)
 
     def _make_library(
         self, group: Group, ops: Sequence[EngineOp], stream: int

@@ -81,9 +81,11 @@ class Library:
         for vector in meeting.seen:
             stream.join(vector)
         stream.tick()
-        place = granules(target, op.dst_offset, op.written_bytes)
-        target.check_write(machine, place, stream.access(call))
-        target.data[op.dst_offset : op.dst_offset + op.written_bytes] = meeting.results[rank]
+        parts = meeting.results[rank].reshape(len(op.targets), op.nbytes)
+        for offset, part in zip(op.targets, parts, strict=True):
+            place = granules(target, offset, op.nbytes)
+            target.check_write(machine, place, stream.access(call))
+            target.data[offset : offset + op.nbytes] = part
         stream.tick()
 
     def _combine(self, meeting: _Meeting, kind: Element) -> list[Array]:
@@ -96,7 +98,7 @@ class Library:
             self._machine.report(
                 Kind.ARRIVAL, f"ranks make different library calls at the same time: {sorted(alike)}"
             )
-            return [np.zeros(c.written_bytes, np.uint8) for c in calls]
+            return [np.zeros(c.nbytes * len(c.targets), np.uint8) for c in calls]
         if op.kind is LibraryCall.ALL_TO_ALL:
             cut = [part.reshape(len(calls), op.nbytes) for part in parts]
             return [np.concatenate([part[rank] for part in cut]) for rank in range(len(calls))]
