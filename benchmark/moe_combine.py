@@ -235,7 +235,7 @@ def baselines(data: Data, sizes: Sizes) -> tuple[Candidate, Candidate, Candidate
 
     def sequence(i: int) -> torch.Tensor:
         order = data.sorted[i]
-        made = product(data.rows[i], order)
+        made = product(data.rows[i], order.offsets)
         by_choice[order.own_order] = exchange(i, made[by_source[i]])
         return (counts[i] @ by_choice.view(count, sizes.top_k, sizes.n)).squeeze(1)
 
@@ -243,7 +243,7 @@ def baselines(data: Data, sizes: Sizes) -> tuple[Candidate, Candidate, Candidate
         (max(len(order.order) for order in data.sorted), sizes.n), device="cuda"
     ).bfloat16()
     return (
-        Candidate(name, lambda i: product(data.rows[i], data.sorted[i])),
+        Candidate(name, lambda i: product(data.rows[i], data.sorted[i].offsets)),
         Candidate("nccl", lambda i: exchange(i, ready[: len(data.sorted[i].order)])),
         Candidate(f"{name}_nccl", sequence),
     )

@@ -64,7 +64,9 @@ def Chunk_ReductionAttr
 def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
     "the order in which a rank computes its tiles", [
       I32EnumAttrCase<"Arrival", 0, "arrival">,
-      I32EnumAttrCase<"Grouped", 1, "grouped">]>;
+      I32EnumAttrCase<"Grouped", 1, "grouped">,
+      I32EnumAttrCase<"Paced", 2, "paced">,
+      I32EnumAttrCase<"Given", 3, "given">]>;
 
 def Chunk_TileOrderAttr
     : EnumAttr<Chunk_Dialect, Chunk_TileOrder, "tile_order">;
@@ -107,7 +109,7 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     single tiles.
 
     With `splits = 0`, that number is chosen for each transfer by its size:
-    pieces of 8 MiB or more, and at most four of them.
+    at most four pieces, of 8 MiB and 512 rows or more.
 
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,

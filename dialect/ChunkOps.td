@@ -613,7 +613,10 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
-    `localized`, set by `chunk-localize-inputs`, names a buffer. Tiles, and
+    `separate`, set by `chunk-separate-inputs`, names buffers whose input on a
+    rank nothing reads together with what is beside it.
+
+    `localized`, set by `chunk-localize-inputs`, names one of them. Tiles, and
     transfers that the rank carries out, read the rank's own input to it where
     the caller keeps it, so it need not be copied into the buffer for them.
 
@@ -659,6 +662,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        Optional<Chunk_BufferType>:$needs,
                        OptionalAttr<I64Attr>:$needs_at,
                        Variadic<Chunk_TokenType>:$dependencies,
+                       OptionalAttr<StrArrayAttr>:$separate,
                        OptionalAttr<StrAttr>:$localized,
                        OptionalAttr<DictionaryAttr>:$integers);
   let regions = (region SizedRegion<1>:$body);

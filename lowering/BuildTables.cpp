@@ -6,13 +6,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
-#include "passes/KernelDependence.h"
 #include "passes/LibraryCalls.h"
-#include "passes/PlanGraph.h"
+#include "passes/PlanAnalysis.h"
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
 #include "passes/Tables.h"
-#include "passes/TileGroups.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -94,9 +92,10 @@ class Protocol {
 public:
   /// `handed` are the transfers that tiles hand over, in the order in which
   /// they do so, and the CTAs of those tiles.
-  Protocol(PlanGraph &graph, const TileGroups &groups,
+  Protocol(PlanAnalysis &analysis,
            ArrayRef<std::pair<unsigned, int64_t>> handed)
-      : graph(graph), groups(groups) {
+      : analysis(analysis), graph(analysis.getGraph()),
+        groups(analysis.getGroups()) {
     for (unsigned id = 0; id < graph.size(); ++id)
       if (!graph.getTransfer(id).getTile())
         collect(id, graph.getQueue(id));
@@ -184,8 +183,8 @@ private:
     llvm::BitVector awaited(graph.size());
     if (!kernels.empty())
       for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
-        KernelDependence dependence(graph, *kernels.begin(), rank);
-        for (ArrayRef<unsigned> set : dependence.getSets())
+        for (ArrayRef<unsigned> set :
+             analysis.getDependence(*kernels.begin(), rank).getSets())
           for (unsigned id : set)
             awaited.set(id);
       }
@@ -236,6 +235,7 @@ private:
            });
   }
 
+  PlanAnalysis &analysis;
   PlanGraph &graph;
   const TileGroups &groups;
   std::map<Queue, std::set<int64_t>> guards, needsReady, needsOpen;
@@ -265,11 +265,12 @@ std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
 /// Writes the tables of one rank.
 class TableWriter {
 public:
-  TableWriter(PlanGraph &graph, const TileGroups &tileGroups,
-              Protocol &protocol, ArrayRef<std::pair<unsigned, int64_t>> handed,
-              KernelOp kernel, ScheduleOp schedule, int64_t pause)
-      : graph(graph), tileGroups(tileGroups), protocol(protocol),
-        handed(handed), kernel(kernel), schedule(schedule), pause(pause),
+  TableWriter(PlanAnalysis &analysis, Protocol &protocol,
+              ArrayRef<std::pair<unsigned, int64_t>> handed, KernelOp kernel,
+              ScheduleOp schedule, int64_t pause)
+      : analysis(analysis), graph(analysis.getGraph()),
+        tileGroups(analysis.getGroups()), protocol(protocol), handed(handed),
+        kernel(kernel), schedule(schedule), pause(pause),
         layout(*SignalLayout::fromTable(graph.getPlan())),
         rank(schedule.getRank()), waits(*getTileWaits(schedule)) {}
 
@@ -565,7 +566,7 @@ private:
     // The kernel looks at every tile, whether its rank has groups or not.
     if (graph.getPlan().getBody().getOps<ProduceOp>().empty())
       return;
-    KernelDependence dependence(graph, kernel, rank);
+    KernelDependence &dependence = analysis.getDependence(kernel, rank);
     std::vector<RowRange> storeWaits = addStoreWaits(dependence);
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       int64_t group = tileGroups.getGroup(rank, tile);
@@ -722,6 +723,7 @@ private:
     }
   }
 
+  PlanAnalysis &analysis;
   PlanGraph &graph;
   const TileGroups &tileGroups;
   Protocol &protocol;
@@ -797,10 +799,10 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
                              << buffer.getResult().getType();
         return signalPassFailure();
       }
-    PlanGraph graph(plan);
+    auto &analysis = getAnalysis<PlanAnalysis>();
+    PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireSignals()) || failed(graph.requireInputsKept()))
       return signalPassFailure();
-    TileGroups groups(graph);
     int64_t rest = pause;
     if (rest < 0)
       rest = plan.getStrategyOrDefault().getPause();
@@ -823,10 +825,9 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
           return signalPassFailure();
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
     auto handed = findHandedOver(graph, kernel, schedules);
-    Protocol protocol(graph, groups, handed);
+    Protocol protocol(analysis, handed);
     for (ScheduleOp schedule : schedules)
-      TableWriter(graph, groups, protocol, handed, kernel, schedule, rest)
-          .write();
+      TableWriter(analysis, protocol, handed, kernel, schedule, rest).write();
   }
 };
 

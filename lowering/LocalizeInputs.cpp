@@ -8,7 +8,6 @@
 #include "lowering/Passes.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
-#include "passes/KernelDependence.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -52,36 +51,28 @@ private:
       SmallVector<Operation *> loads;
       if (!collectLoads(gathered, loads) || loads.empty())
         continue;
-      FailureOr<bool> separate =
-          keepInputsApart(kernel, kernel.getBoundBuffer(name));
-      if (failed(separate))
-        return failure();
-      if (!*separate)
+      auto buffer = kernel.getBoundBuffer(name).getDefiningOp<BufferOp>();
+      if (!isSeparate(kernel, buffer))
         continue;
       rewrite(function->getRegion(0).front(), gathered, input, loads);
-      kernel.setLocalized(
-          kernel.getBoundBuffer(name).getDefiningOp<BufferOp>().getName());
+      kernel.setLocalized(buffer.getName());
       return success();
     }
     for (auto buffer :
          kernel->getParentOfType<PlanOp>().getBody().getOps<BufferOp>()) {
-      if (!isInput(buffer) ||
+      if (!isSeparate(kernel, buffer) ||
           llvm::is_contained(kernel.getBuffers(), Value(buffer.getResult())))
         continue;
-      FailureOr<bool> separate = keepInputsApart(kernel, buffer.getResult());
-      if (failed(separate))
-        return failure();
-      if (*separate) {
-        kernel.setLocalized(buffer.getName());
-        return success();
-      }
+      kernel.setLocalized(buffer.getName());
+      return success();
     }
     return success();
   }
 
-  static bool isInput(BufferOp buffer) {
-    return llvm::any_of(buffer->getUsers(),
-                        [](Operation *user) { return isa<InputOp>(user); });
+  static bool isSeparate(KernelOp kernel, BufferOp buffer) {
+    std::optional<ArrayAttr> separate = kernel.getSeparate();
+    return separate &&
+           llvm::is_contained(*separate, Attribute(buffer.getNameAttr()));
   }
 
   /// All uses of a descriptor, if every one is a load of a block at rows given
@@ -97,42 +88,6 @@ private:
           !op->getOperand(1).getType().isInteger(32))
         return false;
       loads.push_back(op);
-    }
-    return true;
-  }
-
-  /// True if each rank's input is one block of whole rows, and neither a tile
-  /// nor a transfer that the rank carries out reads rows of it together with
-  /// others: those lie in different places then.
-  static FailureOr<bool> keepInputsApart(KernelOp kernel,
-                                         TypedValue<BufferType> buffer) {
-    auto plan = cast<PlanOp>(kernel->getParentOp());
-    PlanGraph graph(plan);
-    for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank) {
-      ArrayRef<Box> inputs = graph.getInputs({rank, buffer});
-      if (inputs.size() > 1)
-        return false;
-      for (const Box &input : inputs)
-        if (ArrayRef(input.sizes).drop_front() !=
-            buffer.getType().getShape().drop_front())
-          return false;
-      KernelDependence dependence(graph, kernel, rank);
-      if (!dependence.isValid())
-        return failure();
-      if (dependence.hasMixedReads())
-        return false;
-    }
-    for (unsigned id = 0; id < graph.size(); ++id) {
-      Place place = graph.getSrcPlace(id);
-      if (place.second != buffer ||
-          place.first != graph.getTransfer(id).getExecutor())
-        continue;
-      auto parts = graph.getSrcBoxes(id);
-      SmallVector<Box> others(parts.begin(), parts.end());
-      for (const Box &input : graph.getInputs(place))
-        subtract(others, input);
-      if (!others.empty() && ArrayRef(others) != ArrayRef(parts))
-        return false;
     }
     return true;
   }

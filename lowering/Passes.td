@@ -93,10 +93,10 @@ def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
     companion, at rows counted from the begin of the input. For an input that no
     argument is bound to, nothing is to be rewritten.
 
-    Requires: footprints. Ensures: `localized` on the kernel names the buffer, if
-    it was done; it is not where a tile or a transfer reads input rows together
-    with others, where another argument is bound to the same buffer, or where a
-    use of the descriptor is not understood.
+    Requires: `chunk-separate-inputs`. Ensures: `localized` on the kernel names
+    the buffer, if it was done; it is not where the input is not `separate`,
+    where another argument is bound to the same buffer, or where a use of the
+    descriptor is not understood.
     Example: test/lowering/localize-inputs.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

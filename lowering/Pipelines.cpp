@@ -60,6 +60,7 @@ void buildPlanPipeline(OpPassManager &manager,
   manager.addPass(createInferTileFootprintsPass());
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
+  tables.addPass(createSeparateInputsPass());
   tables.addPass(createOrderTilesPass({options.order, options.group}));
   tables.addPass(createGroupTilesPass(
       {SmallVector<int64_t>(options.waves.begin(), options.waves.end())}));

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Passes.h"
+#include "passes/PlanAnalysis.h"
 #include "passes/SignalLayout.h"
-#include "passes/TileGroups.h"
 
 using namespace mlir;
 
@@ -69,11 +69,10 @@ struct AllocateSignals : impl::AllocateSignalsPassBase<AllocateSignals> {
     int64_t count = 0;
     for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
       transfer.setSignal(count++);
-    PlanGraph graph(plan);
-    TileGroups groups(graph);
+    int64_t groups = getAnalysis<PlanAnalysis>().getGroups().size();
     plan.setSignalsAttr(
-        SignalLayout{count, plan.getNumRanks(), groups.size()}.toTable(
-            &getContext()));
+        SignalLayout{count, plan.getNumRanks(), groups}.toTable(&getContext()));
+    markAnalysesPreserved<PlanAnalysis>();
   }
 };
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/KernelDependence.h"
 #include "passes/Passes.h"
+#include "passes/PlanAnalysis.h"
 
 using namespace mlir;
 
@@ -23,12 +23,13 @@ struct CheckKernel : impl::CheckKernelPassBase<CheckKernel> {
 
   void runOnOperation() override {
     PlanOp plan = getOperation();
-    PlanGraph graph(plan);
+    auto &analysis = getAnalysis<PlanAnalysis>();
+    PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireDecomposed()))
       return signalPassFailure();
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank)
-        if (!KernelDependence(graph, kernel, rank).isValid() ||
+        if (!analysis.getDependence(kernel, rank).isValid() ||
             failed(checkWrites(graph, kernel, rank)))
           return signalPassFailure();
     markAllAnalysesPreserved();

@@ -7,6 +7,7 @@
 
 #include "passes/LibraryCalls.h"
 #include "passes/Passes.h"
+#include "passes/PlanAnalysis.h"
 
 #include <numeric>
 
@@ -29,8 +30,10 @@ struct GroupTiles : impl::GroupTilesPassBase<GroupTiles> {
     auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
     for (ScheduleOp schedule : schedules)
       schedule.removeSlotsAttr();
-    if (!collective || schedules.empty())
+    if (!collective || schedules.empty()) {
+      markAnalysesPreserved<PlanAnalysis>();
       return;
+    }
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
     FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
     if (failed(slots))

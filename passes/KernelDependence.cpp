@@ -125,71 +125,134 @@ SmallVector<unsigned> KernelDependence::findAccumulated(PlanGraph &graph,
   return found;
 }
 
+namespace {
+
+/// A footprint, and what was found for the regions that tiles access by it, by
+/// the coordinates that these depend on: tiles of a row of the grid read the
+/// same region of an operand.
+struct Accesses {
+  static constexpr unsigned kUnknown = ~0u;
+
+  Accesses(KernelOp kernel, FootprintOp footprint)
+      : footprint(footprint),
+        buffer(kernel.getBoundBuffer(footprint.getArg())) {
+    int64_t regions = 1;
+    for (size_t i = kernel.getTiles().size(); i-- > 0;)
+      if (footprint.getMap().isFunctionOfDim(i)) {
+        strides[i] = regions;
+        regions *= kernel.getTiles()[i];
+      }
+    found.assign(regions, kUnknown);
+  }
+
+  unsigned &at(const std::array<int64_t, 3> &tile) {
+    return found[tile[0] * strides[0] + tile[1] * strides[1] +
+                 tile[2] * strides[2]];
+  }
+
+  FootprintOp footprint;
+  TypedValue<BufferType> buffer;
+  std::array<int64_t, 3> strides{0, 0, 0};
+  std::vector<unsigned> found;
+};
+
+/// Numbers for sets of transfers, in the order in which they are met.
+class Numbering {
+public:
+  unsigned get(SmallVector<unsigned> transfers) {
+    auto [it, isNew] =
+        numbers.try_emplace(std::move(transfers), numbers.size());
+    if (isNew)
+      sets.push_back(&it->first);
+    return it->second;
+  }
+  ArrayRef<unsigned> operator[](unsigned number) const { return *sets[number]; }
+  size_t size() const { return sets.size(); }
+
+private:
+  std::map<SmallVector<unsigned>, unsigned> numbers;
+  std::vector<const SmallVector<unsigned> *> sets;
+};
+
+} // namespace
+
 KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
                                    int64_t rank)
     : rank(rank) {
   llvm::BitVector isAncestor(graph.size());
   for (unsigned id : graph.getAncestors(kernel.getDependencies()))
     isAncestor.set(id);
-  SmallVector<std::pair<FootprintOp, TypedValue<BufferType>>> accesses;
+  SmallVector<Accesses> reads, writes;
   for (FootprintOp footprint : kernel.getFootprints())
-    accesses.emplace_back(footprint, kernel.getBoundBuffer(footprint.getArg()));
+    (footprint.getAccess() == Access::Read ? reads : writes)
+        .emplace_back(kernel, footprint);
 
-  // Tiles of a row of the grid read the same region of an operand, so the
-  // transfers of a region are looked up once, and those of a set of regions
-  // put together once. Region 0 is the empty one.
-  std::map<
-      std::tuple<unsigned, SmallVector<int64_t, 4>, SmallVector<int64_t, 4>>,
-      unsigned>
-      regions;
-  SmallVector<SmallVector<unsigned>> perRegion(1);
-  std::map<SmallVector<unsigned>, unsigned> setOfRegions, setNumbers;
-  SmallVector<unsigned> used(accesses.size());
-  // The set of what all accesses of one kind need.
-  auto findSet = [&](Access kind) {
-    SmallVector<unsigned> these = used;
-    for (auto [region, access] : llvm::zip(these, accesses))
-      if (FootprintOp footprint = access.first; footprint.getAccess() != kind)
-        region = 0;
-    auto [it, isNew] = setOfRegions.try_emplace(these);
+  // What regions need, and what tiles need, which is that of several regions.
+  Numbering perRegion, perTile;
+  perRegion.get({});
+  using Regions = SmallVector<unsigned, 4>;
+  std::map<Regions, unsigned> setOfRegions;
+  auto findSet = [&](Regions &regions) {
+    llvm::sort(regions);
+    regions.erase(llvm::unique(regions), regions.end());
+    auto [it, isNew] = setOfRegions.try_emplace(regions);
     if (isNew) {
       SmallVector<unsigned> needed;
-      for (unsigned region : these)
+      for (unsigned region : regions)
         llvm::append_range(needed, perRegion[region]);
       llvm::sort(needed);
       needed.erase(llvm::unique(needed), needed.end());
-      it->second = setNumbers.try_emplace(needed, sets.size()).first->second;
-      if (it->second == sets.size())
-        sets.push_back(std::move(needed));
+      it->second = perTile.get(std::move(needed));
     }
     return it->second;
   };
-  for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
-    std::array<int64_t, 3> coordinates = getCoordinates(kernel, tile);
-    for (auto [number, access] : llvm::enumerate(accesses)) {
-      auto [footprint, buffer] = access;
-      Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
-      used[number] = 0;
-      if (region.isEmpty())
-        continue;
-      auto [it, isNew] = regions.try_emplace(
-          {number, region.offsets, region.sizes}, perRegion.size());
-      used[number] = it->second;
-      if (!isNew)
-        continue;
-      if (footprint.getAccess() == Access::Write) {
-        perRegion.push_back(findAccumulated(graph, {rank, buffer}, region));
-        continue;
-      }
-      auto transfers = findTransfers(graph, kernel, footprint, {rank, buffer},
-                                     region, coordinates, isAncestor);
-      if (failed(transfers)) {
-        valid = false;
-        return;
-      }
-      perRegion.push_back(std::move(*transfers));
-    }
-    setOf.push_back(findSet(Access::Read));
-    summedSetOf.push_back(findSet(Access::Write));
-  }
+  auto findRegion =
+      [&](Accesses &access,
+          const std::array<int64_t, 3> &tile) -> FailureOr<unsigned> {
+    Box region =
+        getAccessedBox(access.footprint, access.buffer.getType(), tile);
+    if (region.isEmpty())
+      return 0;
+    Place place{rank, access.buffer};
+    if (access.footprint.getAccess() == Access::Write)
+      return perRegion.get(findAccumulated(graph, place, region));
+    auto transfers = findTransfers(graph, kernel, access.footprint, place,
+                                   region, tile, isAncestor);
+    if (failed(transfers))
+      return failure();
+    return perRegion.get(std::move(*transfers));
+  };
+  int64_t count = kernel.getNumTiles();
+  setOf.reserve(count);
+  summedSetOf.reserve(count);
+  // Neighbours mostly need the same.
+  Regions last[2], used;
+  unsigned lastSet[2] = {~0u, ~0u};
+  std::array<int64_t, 3> grid{1, 1, 1}, tile{0, 0, 0};
+  llvm::copy(kernel.getTiles(), grid.begin());
+  for (tile[0] = 0; tile[0] < grid[0]; ++tile[0])
+    for (tile[1] = 0; tile[1] < grid[1]; ++tile[1])
+      for (tile[2] = 0; tile[2] < grid[2]; ++tile[2])
+        for (int kind : {0, 1}) {
+          used.clear();
+          for (Accesses &access : kind ? writes : reads) {
+            unsigned &known = access.at(tile);
+            if (known == Accesses::kUnknown) {
+              FailureOr<unsigned> region = findRegion(access, tile);
+              if (failed(region)) {
+                valid = false;
+                return;
+              }
+              known = *region;
+            }
+            used.push_back(known);
+          }
+          if (lastSet[kind] == ~0u || used != last[kind]) {
+            last[kind] = used;
+            lastSet[kind] = findSet(used);
+          }
+          (kind ? summedSetOf : setOf).push_back(lastSet[kind]);
+        }
+  for (unsigned number = 0; number < perTile.size(); ++number)
+    sets.emplace_back(perTile[number]);
 }

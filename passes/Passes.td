@@ -180,6 +180,21 @@ def CheckKernelPass : Pass<"chunk-check-kernel", "::syncopate::chunk::PlanOp"> {
   }];
 }
 
+def SeparateInputsPass
+    : Pass<"chunk-separate-inputs", "::syncopate::chunk::PlanOp"> {
+  let summary = "Find the inputs that nothing reads together with other bytes";
+  let description = [{
+    Why: such an input may lie anywhere else than in its buffer.
+
+    Names on each kernel the buffers of which every rank's input is one block of
+    whole rows, or nothing, if neither a tile nor a transfer that the rank
+    carries out reads rows of it together with others.
+
+    Requires: no collective; footprints. Ensures: `separate` on the kernel.
+    Example: test/lowering/localize-inputs.mlir.
+  }];
+}
+
 def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
   let summary = "Order each rank's tiles by the arrival of what they read";
   let description = [{
@@ -188,19 +203,25 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     moves its chunks one after another at one rate; tiles that read only the
     rank's own input come first. Tiles of the same time keep the locality of
     Triton's grouped order: `group` rows of tiles are walked column by column.
-    `grouped` ignores arrival. Tiles of a kernel with `needs` come by their first
-    coordinate. If a reduce_scatter or an all_to_all is library calls, tiles of
-    the blocks of all ranks take turns, since a call takes as many of each.
+    `grouped` ignores arrival. `paced` interleaves tiles by the ranks that their
+    results are for, or else by those that what they wait for comes from, so
+    that every peer has about the same at any time: of as many tiles in a row as
+    there are CTAs, each has an equal part, in whole columns of `group` rows
+    (Entwine). `given` keeps the tiles of the `chunk.schedule` operations that
+    stand in the plan. Tiles of a kernel with `needs` come by their first
+    coordinate. If a reduce_scatter or an all_to_all is library calls, tiles of the
+    blocks of all ranks take turns, since a call takes as many of each.
 
     Requires: realizations; a footprint for each bound argument.
     Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
     `tile` on transfers.
-    Errors: a tile that reads what no input or transfer provides.
+    Errors: a tile that reads what no input or transfer provides; an order that
+    is to be given and is not there, or is not one of all tiles.
     Example: test/passes/order-tiles.mlir.
   }];
   let options = [
     Option<"order", "order", "std::string", "\"\"",
-           "arrival or grouped (default: the strategy's)">,
+           "arrival, grouped, paced or given (default: the strategy's)">,
     Option<"group", "group", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];

@@ -5,13 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/KernelDependence.h"
 #include "passes/Passes.h"
+#include "passes/PlanAnalysis.h"
 #include "passes/SignalLayout.h"
 #include "passes/Tables.h"
-#include "passes/TileGroups.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -29,19 +27,22 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
 
   void runOnOperation() override {
     PlanOp plan = getOperation();
-    PlanGraph graph(plan);
+    auto &analysis = getAnalysis<PlanAnalysis>();
+    PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireSignals()))
       return signalPassFailure();
-    TileGroups groups(graph);
+    const TileGroups &groups = analysis.getGroups();
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
         if (schedule.getKernelAttr() != kernel.getKernelAttr())
           continue;
-        KernelDependence dependence(graph, kernel, schedule.getRank());
+        KernelDependence &dependence =
+            analysis.getDependence(kernel, schedule.getRank());
         if (!dependence.isValid() ||
             failed(placeWaits(graph, groups, kernel, schedule, dependence)))
           return signalPassFailure();
       }
+    markAnalysesPreserved<PlanAnalysis>();
   }
 
 private:
@@ -76,22 +77,25 @@ private:
     }
     if (kernel.getNeeds())
       return placeCountedWaits(graph, kernel, schedule, dependence, *order);
-    // By CTA and queue, the last transfer of the queue that was waited for.
-    llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> waited;
+    // By CTA and queue, the number behind that of the last transfer of the
+    // queue that was waited for.
+    int64_t used = std::min<int64_t>(ctas, order->size());
+    std::vector<unsigned> waited(used * queues.size());
     // CTAs that have waited for the end of a rank's call before.
     llvm::DenseSet<std::pair<int64_t, int64_t>> guarded;
     // Tiles that wait for the same share rows.
     std::map<SmallVector<Wait>, int64_t> rows;
-    SmallVector<int64_t> tileValues, waitValues;
+    std::vector<int64_t> tileValues, waitValues;
+    tileValues.reserve(std::size(kTileColumns) * order->size());
+    SmallVector<Wait> waits;
     for (auto [position, tile] : llvm::enumerate(*order)) {
       auto cta = static_cast<int64_t>(position) % ctas;
-      SmallVector<Wait> waits;
+      waits.clear();
       for (auto [queue, id] : lastOfSet[dependence.getSet(tile)]) {
-        auto [it, isNew] =
-            waited.try_emplace({static_cast<unsigned>(cta), queue}, id);
-        if (!isNew && it->second >= id)
+        unsigned &next = waited[cta * queues.size() + queue];
+        if (next > id)
           continue;
-        it->second = id;
+        next = id + 1;
         waits.emplace_back(*graph.getTransfer(id).getSignal(), 1);
       }
       if (int64_t group = groups.getGroup(rank, tile); group >= 0)

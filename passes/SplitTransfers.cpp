@@ -23,8 +23,10 @@ namespace {
 /// Where the number of pieces is chosen by size: what a piece has at least, and
 /// how many there are at most. A piece takes a few microseconds to announce and
 /// to start, and some tens to move; what nothing overlaps with is the last
-/// piece, or the first (docs/results).
+/// piece, or the first (docs/results). Tiles of few rows would each read all
+/// of the other factor: with pieces of 256 rows a GEMM took 5 % longer.
 constexpr int64_t kPieceBytes = int64_t(8) << 20;
+constexpr int64_t kPieceRows = 512;
 constexpr int64_t kMaxPieces = 4;
 
 struct SplitTransfers : impl::SplitTransfersPassBase<SplitTransfers> {
@@ -84,10 +86,13 @@ private:
   int64_t getPieceRows(TransferOpInterface transfer, int64_t size) {
     if (count != 0)
       return llvm::divideCeilSigned(size, count);
-    int64_t bytes =
-        transfer.getSrc().getType().getRegionBytes(transfer.getSizes());
-    return llvm::divideCeilSigned(
-        size, std::clamp<int64_t>(bytes / kPieceBytes, 1, kMaxPieces));
+    ArrayRef<int64_t> sizes = transfer.getSizes();
+    int64_t most = std::min(transfer.getSrc().getType().getRegionBytes(sizes) /
+                                kPieceBytes,
+                            kMaxPieces);
+    if (sizes.size() > 1)
+      most = std::min(most, llvm::product_of(sizes.drop_back()) / kPieceRows);
+    return llvm::divideCeilSigned(size, std::max<int64_t>(most, 1));
   }
 
   int64_t countPieces(TransferOpInterface transfer) {

@@ -64,7 +64,7 @@ TileGroups::TileGroups(PlanGraph &graph) {
     std::map<std::pair<SmallVector<unsigned>, int64_t>, int64_t> numbers;
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       auto coordinates = KernelDependence::getCoordinates(kernel, tile);
-      std::set<unsigned> waiting;
+      SmallVector<unsigned> waiting;
       for (auto [footprint, buffer] : writes) {
         Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
         if (region.isEmpty())
@@ -75,7 +75,7 @@ TileGroups::TileGroups(PlanGraph &graph) {
           index->forEachOverlap(region, [&](unsigned id) {
             if (!isHandedOver(graph, id, rank, tile) &&
                 !graph.isBeforeTiles(id, place, region))
-              waiting.insert(id);
+              waiting.push_back(id);
           });
       }
       groupOfTile[rank].push_back(-1);
@@ -84,13 +84,14 @@ TileGroups::TileGroups(PlanGraph &graph) {
         call = calls[rank][tile];
       if (waiting.empty() && !call)
         continue;
-      SmallVector<unsigned> transfers(waiting.begin(), waiting.end());
+      llvm::sort(waiting);
+      waiting.erase(llvm::unique(waiting), waiting.end());
       auto [it, isNew] =
-          numbers.try_emplace({transfers, call.value_or(-1)}, groups.size());
+          numbers.try_emplace({waiting, call.value_or(-1)}, groups.size());
       if (isNew) {
-        for (unsigned id : transfers)
+        for (unsigned id : waiting)
           groupsOfTransfer[id].push_back(groups.size());
-        groups.push_back({rank, std::move(transfers), 0, call});
+        groups.push_back({rank, std::move(waiting), 0, call});
       }
       ++groups[it->second].tiles;
       groupOfTile[rank].back() = it->second;

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/KernelDependence.h"
 #include "passes/Passes.h"
+#include "passes/PlanAnalysis.h"
 #include "passes/Realizations.h"
-#include "passes/TileGroups.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -26,8 +25,9 @@ namespace {
 /// a transfer holds whatever the order of the tiles.
 class Ring {
 public:
-  explicit Ring(PlanGraph &graph)
-      : graph(graph), groups(graph), tileOf(graph.size()),
+  explicit Ring(PlanAnalysis &analysis)
+      : analysis(analysis), graph(analysis.getGraph()),
+        groups(analysis.getGroups()), tileOf(graph.size()),
         needsTile(graph.size()), neededByTile(graph.size()) {}
 
   LogicalResult decide(KernelOp kernel) {
@@ -39,8 +39,7 @@ public:
     // another one's.
     while (dropBlocked())
       ;
-    for (unsigned id = 0; id < graph.size(); ++id)
-      graph.getTransfer(id).setTile(tileOf[id]);
+    analysis.setTiles([&](unsigned id) { return tileOf[id]; });
     return success();
   }
 
@@ -48,7 +47,7 @@ private:
   /// Notes the transfers that bring a tile what it reads or adds to.
   LogicalResult findNeeded(KernelOp kernel) {
     for (int64_t rank = 0; rank < graph.getPlan().getNumRanks(); ++rank) {
-      KernelDependence dependence(graph, kernel, rank);
+      KernelDependence &dependence = analysis.getDependence(kernel, rank);
       if (!dependence.isValid())
         return failure();
       for (ArrayRef<unsigned> set : dependence.getSets())
@@ -140,8 +139,9 @@ private:
     return dropped;
   }
 
+  PlanAnalysis &analysis;
   PlanGraph &graph;
-  TileGroups groups;
+  const TileGroups &groups;
   /// By transfer: the tile that hands it over; whether it comes after a tile;
   /// whether a tile comes after it.
   std::vector<std::optional<uint64_t>> tileOf;
@@ -156,12 +156,12 @@ struct UseTileRing : impl::UseTileRingPassBase<UseTileRing> {
     auto kernels = plan.getBody().getOps<KernelOp>();
     if (kernels.empty())
       return;
-    for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
-      transfer.setTile(std::nullopt);
-    PlanGraph graph(plan);
-    if (failed(graph.requireRealizations()) ||
-        failed(Ring(graph).decide(*kernels.begin())))
-      signalPassFailure();
+    auto &analysis = getAnalysis<PlanAnalysis>();
+    analysis.setTiles([](unsigned) { return std::nullopt; });
+    if (failed(analysis.getGraph().requireRealizations()) ||
+        failed(Ring(analysis).decide(*kernels.begin())))
+      return signalPassFailure();
+    markAnalysesPreserved<PlanAnalysis>();
   }
 };
 

@@ -41,7 +41,8 @@ class Baselines:
         _, n, k = self.data.shape
         shots = 2 if self.workload is Workload.GEMM_AR else 1
         row = (k if self.before else n) * self.c.element_size()
-        return shots * (self.session.world_size - 1) * self.rows * row
+        received: int = shots * (self.session.world_size - 1) * self.rows * row
+        return received
 
     def gemms(self) -> list[Candidate]:
         """The GEMM alone on data that has been moved: cuBLAS, and our local kernel under plain Triton."""
@@ -97,8 +98,16 @@ class Baselines:
         call = {Workload.AG_GEMM: gather, Workload.GEMM_RS: scatter}.get(self.workload)
         if call is None:
             return None
+        # CUDA may wait for all kernels before it loads another one, and the operator's kernels wait for other ranks:
+        # its products, of a rank's rows each, have to be loaded on all ranks before it first runs.
+        for factor in (self.data.inputs[0], self.data.factors[0]):
+            for block in factor.split(self.rows):
+                torch.mm(block, weight)
+        torch.cuda.synchronize()
+        dist.barrier()
         # The first call allocates its workspace, and says whether the operator takes these shapes.
         call(0)
+        torch.cuda.synchronize()
         return Candidate("async_tp", call)
 
     def _multiply(self, i: int) -> torch.Tensor:

@@ -101,16 +101,19 @@ def parse(description: str, splits: str) -> argparse.Namespace:
 
 def torch_grouped(
     weights: torch.Tensor,
-) -> tuple[str, Callable[[torch.Tensor, Sorted], torch.Tensor]]:
-    """What torch has for products of rows by expert with weights [experts, n, k], and its name."""
+) -> tuple[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]:
+    """What torch has for products of rows by expert with weights [experts, n, k], and its name.
+
+    The product takes the rows, and where those of each expert end, i32.
+    """
     grouped = getattr(torch, "_grouped_mm", None)
     if grouped is not None:
-        return "torch_grouped_mm", lambda rows, order: grouped(
-            rows, weights.transpose(1, 2), offs=order.offsets
+        return "torch_grouped_mm", lambda rows, offsets: grouped(
+            rows, weights.transpose(1, 2), offs=offsets
         )
 
-    def loop(rows: torch.Tensor, order: Sorted) -> torch.Tensor:
-        parts = rows.split(order.per_expert)
+    def loop(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        parts = rows.tensor_split(offsets[:-1].cpu())
         return torch.cat([a @ b.T for a, b in zip(parts, weights, strict=True)])
 
     return "torch_mm", loop

@@ -1,6 +1,10 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
 """What the link between the ranks can do at best, measured in the same run as everything else."""
 
 from __future__ import annotations
+
+import functools
 
 import torch
 import triton
@@ -37,16 +41,16 @@ def measure_link(session: Session, rounds: int = 7) -> dict[str, float]:
     # The first half is only read, the second only written.
     pairs = {"pull": (peer, mine + BYTES), "push": (mine, peer + BYTES)}
 
-    def engine(src: int, dst: int) -> torch.Tensor:
+    def engine(src: int, dst: int, _set: int) -> torch.Tensor:
         cuda.call("cuMemcpyAsync", dst, src, BYTES, torch.cuda.current_stream().cuda_stream)
         return local
 
-    def sms(src: int, dst: int) -> torch.Tensor:
+    def sms(src: int, dst: int, _set: int) -> torch.Tensor:
         _copy[(264,)](src, dst, BYTES // 4, BLOCK=4096, num_warps=8)
         return local
 
     candidates = [
-        Candidate(f"{name}_{direction}", lambda i, copy=copy, pair=pair: copy(*pair))
+        Candidate(f"{name}_{direction}", functools.partial(copy, *pair))
         for name, copy in (("engine", engine), ("sm", sms))
         for direction, pair in pairs.items()
     ]

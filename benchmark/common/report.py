@@ -149,7 +149,8 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
     for shape in shapes:
         chosen = [row for row in rows if row.shape == shape]
         first = chosen[0]
-        named = ", ".join(f"{name} {_us(us)}" for name, us in first.baselines.items())
+        baselines = {name: us for row in chosen for name, us in row.baselines.items()}
+        named = ", ".join(f"{name} {_us(us)}" for name, us in baselines.items())
         lines += [
             "",
             f"## {first.workload}: M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, one rank's)",

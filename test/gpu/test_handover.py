@@ -1,5 +1,7 @@
 """Tiles that hand what they compute over to the warps beside them, on several ranks of one GPU: many calls in a row."""
 
+import os
+
 import pytest
 
 pytest.importorskip("torch")
@@ -15,22 +17,24 @@ from syncopate.runtime.handover import ring_role
 
 pytestmark = pytest.mark.gpu(1)
 
-CALLS = 40
+CALLS = int(os.environ.get("SYNCOPATE_CALLS", "40"))
 COLOCATED = ["ldst_colocated", "tma_colocated"]
 
 
-def check_calls(program, group, given, expected, names=("a", "b")):
-    """Makes calls with inputs in turn; outputs are right, and the same bits every time."""
+def check_calls(program, group, given, expected, same_bits=True):
+    """Makes calls with inputs in turn; outputs are right and, where they should be, the same bits every time."""
     first = {}
     with load(program, group) as loaded:
         for call in range(CALLS):
             which = call % len(given)
-            outputs = [out.clone() for out in loaded(**dict(zip(names, given[which], strict=True)))]
+            outputs = [
+                out.clone() for out in loaded(**dict(zip(("a", "b"), given[which], strict=True)))
+            ]
             for out, right in zip(outputs, expected[which], strict=True):
                 error = ((out.float() - right).norm() / right.norm()).item()
                 assert error < 1e-2, f"call {call}"
             for out, before in zip(outputs, first.setdefault(which, outputs), strict=True):
-                assert torch.equal(out, before), f"call {call} gives other bits"
+                assert not same_bits or torch.equal(out, before), f"call {call} gives other bits"
         loaded.synchronize()
 
 
@@ -111,4 +115,7 @@ def test_sums_of_tiles_that_are_handed_over(groups, world, realization, combine,
         if template is reduce_scatter_tiles:
             blocks = list(total.split(m // world))
         expected.append(blocks)
-    check_calls(program, groups(world), given, expected)
+    # Parts of more than one other rank are added at the destination in the order in which they come.
+    check_calls(
+        program, groups(world), given, expected, combine is not Combine.DESTINATION or world == 2
+    )

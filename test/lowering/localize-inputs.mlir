@@ -1,10 +1,10 @@
-// RUN: syncopate-opt %s --chunk-localize-inputs -split-input-file | FileCheck %s
+// RUN: syncopate-opt %s --pass-pipeline="builtin.module(chunk.plan(chunk-separate-inputs),chunk-localize-inputs)" -split-input-file | FileCheck %s
 
 !buf = !chunk.buffer<8x4xf32>
 
 // Rows of the rank's own input come from the companion, counted from the begin of the input.
 // CHECK-LABEL: chunk.plan @aligned
-// CHECK: chunk.kernel @k {{.*}} attributes {localized = "a"}
+// CHECK: chunk.kernel @k {{.*}} attributes {localized = "a", separate = ["a"]}
 // CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[OWN:.+]]: !tt.tensordesc<x>, %[[ALL:.+]]: !tt.tensordesc<x>, %[[ROW:.+]]: i32):
 // CHECK: %[[BEGIN:.+]], %[[END:.+]] = chunk.input_rows %[[CTX]]
 // CHECK-DAG: %[[BEHIND:.+]] = arith.cmpi sge, %[[ROW]], %[[BEGIN]]
@@ -123,7 +123,7 @@ module @ttgir {
 
 // No argument is bound to the input: transfers read it where the caller keeps it.
 // CHECK-LABEL: chunk.plan @unbound
-// CHECK: chunk.kernel @k {{.*}} attributes {localized = "given"}
+// CHECK: chunk.kernel @k {{.*}} attributes {localized = "given", separate = ["given"]}
 chunk.plan @unbound mesh [1] {
   %given = chunk.buffer "given" : !buf
   %a = chunk.buffer "a" : !buf

@@ -40,13 +40,15 @@ chunk.plan @columns mesh [2] {
   %t1 = chunk.put %a[0, 3] to %a[0, 3] sizes [1, 1] from 0 to 1 : !chunk.buffer<1x4xf32> to !chunk.buffer<1x4xf32>
 }
 
-// By size: 4 MiB and 15 MiB make one piece, 16 MiB two, 1 GiB four.
+// By size: 4 MiB and 15 MiB make one piece, 16 MiB two, 1 GiB four; 64 MiB in 1024 rows, or in 8 of 128, make two.
 // CHECK-LABEL: chunk.plan @by_size
 // DEFAULT-LABEL: chunk.plan @by_size
 // DEFAULT: sizes [1024, 1024] from 0 to 1
 // DEFAULT: sizes [3840, 1024] from 0 to 1
 // DEFAULT-COUNT-2: sizes [2048, 1024] from 0 to 1
 // DEFAULT-COUNT-4: sizes [65536, 1024] from 0 to 1
+// DEFAULT-COUNT-2: sizes [512, 16384] from 0 to 1
+// DEFAULT-COUNT-2: sizes [4, 128, 16384] from 0 to 1
 // DEFAULT-NOT: chunk.put
 chunk.plan @by_size mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<262144x1024xf32>
@@ -54,6 +56,10 @@ chunk.plan @by_size mesh [2] {
   %t1 = chunk.put %a[0, 0] to %a[0, 0] sizes [3840, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
   %t2 = chunk.put %a[0, 0] to %a[0, 0] sizes [4096, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
   %t3 = chunk.put %a[0, 0] to %a[0, 0] sizes [262144, 1024] from 0 to 1 : !chunk.buffer<262144x1024xf32> to !chunk.buffer<262144x1024xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<1024x16384xf32>
+  %t4 = chunk.put %b[0, 0] to %b[0, 0] sizes [1024, 16384] from 0 to 1 : !chunk.buffer<1024x16384xf32> to !chunk.buffer<1024x16384xf32>
+  %c = chunk.buffer "c" : !chunk.buffer<8x128x16384xf32>
+  %t5 = chunk.put %c[0, 0, 0] to %c[0, 0, 0] sizes [8, 128, 16384] from 0 to 1 : !chunk.buffer<8x128x16384xf32> to !chunk.buffer<8x128x16384xf32>
 }
 
 // A piece of what combines several parts comes after that piece of each of them.

@@ -76,7 +76,9 @@ def test_every_choice_finds_its_token_and_its_expert(shape, seed):
         assert (experts[:used] >= 0).all()
         assert (experts[used:] == -1).all()
         assert (np.diff(experts[:used]) >= 0).all()
-        needs = mine.words[2 * (shape.world_size - 1) :].numpy()
+        first = 2 * (shape.world_size - 1)
+        needs = mine.words[first : first + shape.blocks].numpy()
+        assert (mine.words[first + shape.blocks :] == 0).all()
         own = range(rank * shape.tokens, (rank + 1) * shape.tokens)
         for block, need in enumerate(needs):
             there = set(own).union(*brought[:need])

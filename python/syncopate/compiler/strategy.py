@@ -44,6 +44,7 @@ class TileOrder(enum.Enum):
 
     ARRIVAL = "arrival"
     GROUPED = "grouped"
+    PACED = "paced"
 
 
 class SlotShape(enum.Enum):
@@ -72,7 +73,8 @@ class Strategy:
         algorithm: How collectives are decomposed.
         direction: Who carries their transfers out.
         realization: How transfers are carried out.
-        splits: Pieces that each transfer is cut into; 0 chooses by its size: pieces of 8 MiB or more, at most four.
+        splits: Pieces that each transfer is cut into; 0 chooses by its size: at most four, of 8 MiB
+            and 512 rows or more.
         order: The order of tiles.
         group: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles in
             flight share rows and columns in L2.

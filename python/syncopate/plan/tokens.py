@@ -75,8 +75,11 @@ class RoutingShape:
 
     @property
     def words(self) -> int:
-        """Numbers that a rank reads at run time: rows for and from each other rank, and what blocks of rows need."""
-        return 2 * (self.world_size - 1) + self.blocks
+        """Numbers that a rank reads at run time: rows for and from each other rank, what blocks of rows need, padding.
+
+        They are 16 bytes or a multiple, so that whatever stages them can use TMA.
+        """
+        return -(-(2 * (self.world_size - 1) + self.blocks) // 4) * 4
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ def dispatch_tokens(
                     past=past,
                     realization=realization,
                 )
-    return Dispatch(tokens, sends, words, words[2 * (world - 1) :])
+    needs = 2 * (world - 1)
+    return Dispatch(tokens, sends, words, words[needs : needs + shape.blocks])
 
 
 def combine_tokens(

@@ -65,18 +65,27 @@ def route_tokens(choices: torch.Tensor, rank: int, shape: RoutingShape) -> Route
     if not 0 <= rank < world:
         raise SyncopateError(f"rank: expects one in [0, {world}), but got {rank}")
     choices = choices.long()
+    none = shape.experts_per_rank
     others = (rank + 1 + torch.arange(world - 1, device=choices.device)) % world
-    sent, counts = _order_tokens(choices[rank].expand(world - 1, -1, -1), others, shape)
-    owners = torch.full((world,), rank, device=choices.device)
-    arriving, received = _order_tokens(choices, owners, shape)
+    here = _local_experts(choices, rank, shape)
+    # Tokens are sent in the order of the first of the receiver's experts that they have chosen.
+    leaving = _local_experts(choices[rank], others[:, None, None], shape).amin(-1)
+    coming = here.amin(-1)
+    sorted_tokens, sorted_choices, ends = _sort_together(
+        torch.cat([leaving, coming]), here.reshape(-1), none + 1
+    )
+    sent, arriving = sorted_tokens.split([world - 1, world])
     positions = torch.empty_like(arriving).scatter_(1, arriving, _range_like(arriving))
     # Own tokens are where they were.
     positions[rank] = _range_like(positions)[rank]
-    places, experts = _place_choices(choices, rank, shape)
+    places, experts = _place_choices(here, sorted_choices, ends, shape)
     rows, needs = _fill_blocks(places, positions, rank, shape)
+    sizes = torch.cat(
+        [(leaving < none).sum(-1), (coming < none).sum(-1)[(2 * rank - others) % world], needs]
+    )
     return RoutedTokens(
         send_rows=sent.reshape(-1),
-        words=torch.cat([counts, received[(2 * rank - others) % world], needs]).int(),
+        words=torch.nn.functional.pad(sizes, (0, shape.words - len(sizes))).int(),
         rows=rows.int(),
         experts=experts.int(),
         used=(experts >= 0).sum(dim=0, keepdim=True).int(),
@@ -89,24 +98,6 @@ def _range_like(tensor: torch.Tensor) -> torch.Tensor:
     return torch.arange(tensor.shape[-1], device=tensor.device).expand_as(tensor)
 
 
-def _order_tokens(
-    choices: torch.Tensor, owners: torch.Tensor, shape: RoutingShape
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The order in which tokens are sent to ranks: by the first of the rank's experts that a token has chosen.
-
-    Args:
-        choices: i64 [n, tokens, top_k].
-        owners: i64 [n]: the rank that each row of them is sent to.
-        shape: Sizes of the routing.
-
-    Returns:
-        Tokens, those last that have chosen none of the rank's experts, i64 [n, tokens]; how many have, i64 [n].
-    """
-    local, none = _local_experts(choices, owners[:, None, None], shape), shape.experts_per_rank
-    first = local.amin(-1)
-    return first.argsort(dim=-1, stable=True), (first < none).sum(-1)
-
-
 def _local_experts(
     choices: torch.Tensor, owner: torch.Tensor | int, shape: RoutingShape
 ) -> torch.Tensor:
@@ -116,31 +107,60 @@ def _local_experts(
     return local.masked_fill(outside, shape.experts_per_rank)
 
 
+def _sort_together(
+    tokens: torch.Tensor, choices: torch.Tensor, keys: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sorts each row of `tokens`, and `choices`, stably, by one sort of short keys.
+
+    Args:
+        tokens: i64 [n, m], in [0, keys).
+        choices: i64 [l], in [0, keys).
+        keys: How many different values there are.
+
+    Returns:
+        What stands where in each row, i64 [n, m]; what stands where among the choices, i64 [l]; and for each key the
+        end of its choices, i64 [keys].
+    """
+    count, length = tokens.shape
+    segment = torch.arange(count, device=tokens.device)[:, None] * keys
+    every = torch.cat([(tokens + segment).reshape(-1), choices + count * keys])
+    # The fewer bits a key has, the fewer passes a sort takes.
+    every = every.to(torch.int16 if (count + 1) * keys < 2**15 else torch.int32)
+    values, order = every.sort(stable=True)
+    first = count * length
+    start = torch.arange(count, device=tokens.device)[:, None] * length
+    wanted = torch.arange(count * keys, (count + 1) * keys, device=tokens.device, dtype=every.dtype)
+    ends = torch.searchsorted(values[first:].contiguous(), wanted, right=True)
+    return order[:first].view(count, length) - start, order[first:] - first, ends
+
+
 def _place_choices(
-    choices: torch.Tensor, rank: int, shape: RoutingShape
+    local: torch.Tensor, order: torch.Tensor, row_ends: torch.Tensor, shape: RoutingShape
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Where each choice stands among the rows of the rank's blocks, behind the last row if it is none of the rank's.
 
+    Args:
+        local: i64: the choices, as `_local_experts` gives them.
+        order: i64: which choices stand where once they are sorted.
+        row_ends: i64 [experts_per_rank + 1]: where those of each expert end there.
+        shape: Sizes of the routing.
+
     Returns:
-        i64 of the shape of `choices`; and the expert of each block, i64 [blocks].
+        i64 of the shape of `local`; and the expert of each block, i64 [blocks].
     """
-    local = _local_experts(choices, rank, shape).reshape(-1)
-    order = local.argsort(dim=0, stable=True)
-    chosen = torch.zeros(shape.experts_per_rank + 1, dtype=torch.long, device=local.device)
-    chosen.scatter_add_(0, local, torch.ones_like(local))
-    blocks = (chosen + shape.block_m - 1) // shape.block_m
+    zero = row_ends.new_zeros(1)
+    chosen = row_ends.diff(prepend=zero)
     # Choices of other ranks' experts come last, and have no blocks.
-    block_ends, row_ends = blocks[:-1].cumsum(0), chosen.cumsum(0)
-    expert = local[order]
-    first_block = torch.cat([block_ends.new_zeros(1), block_ends])[expert]
-    number = _range_like(order) - (row_ends - chosen)[expert]
-    place = first_block * shape.block_m + number
+    block_ends = ((chosen + shape.block_m - 1) // shape.block_m)[:-1].cumsum(0)
+    first_place = torch.cat([zero, block_ends]) * shape.block_m
+    expert = local.reshape(-1)[order]
+    place = _range_like(order) + (first_place - row_ends + chosen)[expert]
     place = place.masked_fill(expert == shape.experts_per_rank, shape.blocks * shape.block_m)
     places = torch.empty_like(place).scatter_(0, order, place)
     block = torch.arange(shape.blocks, device=local.device)
     experts = torch.searchsorted(block_ends, block, right=True)
     experts = experts.masked_fill(experts == shape.experts_per_rank, -1)
-    return places.view_as(choices), experts
+    return places.view_as(local), experts
 
 
 def _fill_blocks(
