@@ -79,12 +79,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shapes", default="", help="MxNxK or (parts of) names, comma-separated")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds")
     parser.add_argument("--calls", type=int, default=60, help="checked calls of each program")
-    parser.add_argument("--realizations", default=",".join((*REALIZATIONS, NCCL)), help="comma-separated")
+    parser.add_argument(
+        "--realizations", default=",".join((*REALIZATIONS, NCCL)), help="comma-separated"
+    )
     parser.add_argument("--splits", type=numbers, default=[0], help="comma-separated")
     parser.add_argument("--comm-ctas", type=numbers, default=[8], help="comma-separated")
     parser.add_argument(
         "--waves",
-        type=lambda text: [tuple(map(int, filter(None, way.split("+")))) for way in text.split(",")],
+        type=lambda text: [
+            tuple(map(int, filter(None, way.split("+")))) for way in text.split(",")
+        ],
         default=[()],
         help="of library calls: waves of tiles in each, as 1+2+2, comma-separated; the last number goes on",
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 import syncopate
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import reduce_scatter_tiles
+from syncopate.plan.templates import Combine, reduce_scatter_tiles
 
 
 def compile_program(
@@ -19,10 +19,13 @@ def compile_program(
 ) -> syncopate.Program:
     """Compiles for `world` ranks; K is what one rank has of it."""
     # The plan: all tiles of C are parts of a sum. Blocks of other ranks are computed and sent first; the tiles of the
-    # rank's own block then add to what has arrived.
+    # rank's own block then add to what has arrived. NCCL does all of that itself, in calls that take groups of tiles.
     plan = syncopate.Plan("gemm_rs", mesh=[world])
     c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c, splits=arguments.splits, realization=arguments.realization)
+    combine = Combine.STRATEGY if arguments.realization == "nccl" else Combine.TILES
+    reduce_scatter_tiles(
+        plan, c, splits=arguments.splits, combine=combine, realization=arguments.realization
+    )
 
     # The kernel's parameters: C is the plan's buffer; A and B are the rank's own tensors `a` and `b`.
     a = syncopate.Tensor("a", (m, k), "bf16")
@@ -81,8 +84,8 @@ def main() -> None:
     parser.add_argument(
         "--realization",
         default="ldst_colocated",
-        help="who moves parts between ranks: ldst_colocated, ldst_dedicated, tma_colocated, tma_dedicated or "
-        "copy_engine (default: %(default)s)",
+        help="who moves parts between ranks: ldst_colocated, ldst_dedicated, tma_colocated, tma_dedicated, "
+        "copy_engine, or nccl, which adds them as well (default: %(default)s)",
     )
     parser.add_argument(
         "--splits", type=int, default=2, help="pieces per block (default: %(default)s)"

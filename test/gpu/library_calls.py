@@ -96,7 +96,9 @@ def expect_small(errors: list[torch.Tensor], what: str) -> None:
     bad = (~(torch.stack(errors) < 1e-2)).sum().reshape(1)
     dist.all_reduce(bad)
     if bad.item():
-        raise AssertionError(f"{what}: {bad.item()} of {len(errors)} wrong, here up to {max(errors)}")
+        raise AssertionError(
+            f"{what}: {bad.item()} of {len(errors)} wrong, here up to {max(errors)}"
+        )
 
 
 def many_calls(group: ProcessGroup, make: Make) -> None:
@@ -175,9 +177,7 @@ def read_slots(group: ProcessGroup, make: Make) -> None:
                 slots, rows, bias, residual, y, m, n,
                 ACTIVATION="relu", SLOT_N=columns, BLOCK_M=16, BLOCK_N=128,
             )  # fmt: skip
-            errors.append(
-                relative_error(y, (expected + bias.float()).relu() + residual.float())
-            )
+            errors.append(relative_error(y, (expected + bias.float()).relu() + residual.float()))
             width = triton.next_power_of_2(n)
             add_rms_norm[(64,)](
                 slots, residual, weight, total, TensorDescriptor.from_tensor(normed, [1, width]), m, n,

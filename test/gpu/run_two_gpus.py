@@ -25,9 +25,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parents[1])]
 def main() -> int:
     """Runs the checks and returns the exit status."""
     # Importing these may start CUDA, which reads the environment set above.
+    import library_calls
     import torch
     import torch.distributed as dist
-    import library_calls
     import two_gpus
 
     from syncopate.runtime import ProcessGroup

@@ -19,7 +19,9 @@ from syncopate.kernels import (
     gemm_pointers,
 )
 from syncopate.plan.templates import Combine, all_gather_tiles, all_reduce_tiles
+from syncopate.runtime.engine_plan import AwaitWord, Call, Raise, plan_engine
 from syncopate.runtime.interface import first_row, slot_rows
+from syncopate.runtime.linking import Addresses
 from syncopate.sim.simulate import simulate
 
 TOLERANCE = 2e-2
@@ -112,6 +114,18 @@ def test_waves_say_how_many_tiles_a_call_takes():
     counts = np.bincount(program.rank_tables(0)["slots"].column("call"))
     assert counts.tolist() == [3, 9, 9, 9, 2]
     assert "all_reduce of 9 tiles of c, 73728 bytes, by nccl" in program.explain()
+
+
+def test_the_stream_waits_for_each_group_and_calls():
+    program = gemm_calls("reduce_scatter", 2, (256, 128, 40), waves=(1,), slots="tiles")
+    addresses = Addresses(((1 << 20,), (2 << 20,)), (1 << 10, 2 << 10))
+    calls = np.bincount(program.rank_tables(1)["slots"].column("call"))
+    ops = plan_engine(program, 1, addresses)
+    assert [type(op) for op in ops] == [AwaitWord, Call] * len(calls) + [Raise]
+    slot = 64 * 64 * 2
+    assert [op.nbytes for op in ops[1:-1:2]] == [count // 2 * slot for count in calls]
+    assert all(op.dst_offset == op.src_offset + op.nbytes for op in ops[1:-1:2])
+    assert len({op.address for op in ops[::2]}) == len(calls) + 1
 
 
 # What comes next reads the slots.

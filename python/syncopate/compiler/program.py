@@ -153,9 +153,7 @@ class Program:
         """
         from syncopate import runtime
 
-        return runtime.load(
-            self, runtime.ProcessGroup() if group is None else group, remap=remap
-        )
+        return runtime.load(self, runtime.ProcessGroup() if group is None else group, remap=remap)
 
     @cached_property
     def _loaded(self) -> LoadedProgram:

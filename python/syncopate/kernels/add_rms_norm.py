@@ -40,10 +40,9 @@ def add_rms_norm(
         rows = (m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]
         at = rows.to(tl.int64) * N + columns
         mask = (rows < M) & (columns < N)
+        x_at = at
         if x_rows_ptr is not None:
             x_at = slot_offsets(x_rows_ptr, rows, columns, tl.cdiv(N, SLOT_N), mask, SLOT_N)
-        else:
-            x_at = at
         x = tl.load(x_ptr + x_at, mask=mask, other=0.0).to(tl.float32)
         total = x + tl.load(residual_ptr + at, mask=mask, other=0.0).to(tl.float32)
         tl.store(sum_ptr + at, total.to(sum_ptr.dtype.element_ty), mask=mask)

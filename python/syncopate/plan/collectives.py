@@ -74,7 +74,15 @@ class Collectives(PlanBody):
         about = to_integer("axis", axis)
         kind, buffers = ops.ReduceScatterOp, {"buffer": buffer}
         return self._collective(
-            kind, buffers, about, group, after, algorithm, direction, reduction, realization=realization
+            kind,
+            buffers,
+            about,
+            group,
+            after,
+            algorithm,
+            direction,
+            reduction,
+            realization=realization,
         )
 
     def all_reduce(
@@ -96,7 +104,15 @@ class Collectives(PlanBody):
         about = to_integer("axis", axis)
         kind, buffers = ops.AllReduceOp, {"buffer": buffer}
         return self._collective(
-            kind, buffers, about, group, after, algorithm, direction, reduction, realization=realization
+            kind,
+            buffers,
+            about,
+            group,
+            after,
+            algorithm,
+            direction,
+            reduction,
+            realization=realization,
         )
 
     def all_to_all(

@@ -103,13 +103,8 @@ def read_schedule(plan: ir.OpView) -> Schedule:
     tables: list[Mapping[str, Table]] = [{} for _ in range(world_size)]
     for op in body:
         if isinstance(op, ops.ScheduleOp):
-            found = {
-                table: _to_table(op.attributes[table]) for table in _TABLES
-            }
-            if "slots" in op.attributes:
-                slots = _to_table(op.attributes["slots"])
-            else:
-                slots = _NO_SLOTS
+            found = {table: _to_table(op.attributes[table]) for table in _TABLES}
+            slots = _to_table(op.attributes["slots"]) if "slots" in op.attributes else _NO_SLOTS
             tables[op.attributes["rank"].value] = {**found, "slots": slots}
     accesses = tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers]))
     tiles = tuple(kernels[0].attributes["tiles"])
@@ -122,13 +117,16 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         else 0,
         tiles=tiles,
         accesses=accesses,
-        buffers=place_slots(
-            buffers, tables, accesses, tiles, "slots = tiles" not in str(plan.attributes["strategy"])
-        )
-        if "strategy" in plan.attributes
-        else buffers,
+        buffers=place_slots(buffers, tables, accesses, tiles, _takes_rows(plan)),
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
+    )
+
+
+def _takes_rows(plan: ir.OpView) -> bool:
+    """Whether library calls take whole rows of tiles, as they do if the strategy does not say otherwise."""
+    return "strategy" not in plan.attributes or "slots = tiles" not in str(
+        plan.attributes["strategy"]
     )
 
 

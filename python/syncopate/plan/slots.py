@@ -49,7 +49,9 @@ def place_slots(
     kind = LibraryCall(first["transfer"])
     block = spec.shape[0] if kind is LibraryCall.ALL_REDUCE else -(-spec.shape[0] // world)
     nbytes = math.prod(shape) * DTYPES[spec.dtype].nbytes
-    slots = np.zeros((2, *(-(-n // step) for n, step in zip(spec.shape, shape, strict=True))), np.int64)
+    slots = np.zeros(
+        (2, *(-(-n // step) for n, step in zip(spec.shape, shape, strict=True))), np.int64
+    )
     columns = places[:, 1] * tile[1] // shape[1]
     for number, column in enumerate(("slot", "second")):
         slots[number, places[:, 0], columns] = tables[0]["slots"].column(column)
@@ -84,8 +86,10 @@ def _calls(commands: Table) -> list[dict[str, int]]:
     return [row for row in commands.rows() if row["transfer"] in kinds]
 
 
-def _find_tiles(writes: Sequence[Access], tiles: Sequence[int]) -> tuple[tuple[int, int], Int64Array]:
-    """Rows and columns of a tile, and of each tile, row-major in the grid, where it stands among those of the buffer."""
+def _find_tiles(
+    writes: Sequence[Access], tiles: Sequence[int]
+) -> tuple[tuple[int, int], Int64Array]:
+    """Rows and columns of a tile, and of each, row-major in the grid, where it stands among those of the buffer."""
     coordinates = list(product(*map(range, tiles)))
     begins = np.asarray([[write.offsets(at) for write in writes] for at in coordinates], np.int64)
     sizes = np.asarray([write.sizes for write in writes], np.int64)

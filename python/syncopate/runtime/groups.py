@@ -40,8 +40,7 @@ class Library(Protocol):
         """Sends each rank its tensor, and gets one from each."""
 
     def finish(self) -> None:
-        """Makes the current stream wait for the last call, if the call itself has not: enqueued when all ranks have made
-        it."""
+        """Makes the current stream wait for the last call, which all ranks have made, if the call itself has not."""
 
     @property
     def connects_late(self) -> bool:

@@ -203,7 +203,7 @@ class LoadedProgram:
         return state.buffer(name)[1]
 
     def slots(self, name: str, rank: int | None = None) -> torch.Tensor:
-        """In which rows of the slots lies what a call gives back: what kernels pass to `syncopate.language.slot_offsets`.
+        """In which rows of the slots an output lies: what kernels pass to `syncopate.language.slot_offsets`.
 
         Args:
             name: Name of a buffer that library calls read or write.

@@ -98,9 +98,7 @@ class Meeting:
         self._arrived: list[torch.cuda.Event] = []
         self._done: torch.cuda.Event | None = None
 
-    def join(
-        self, rank: int, given: _Given, carry_out: Callable[[Sequence[_Given]], None]
-    ) -> None:
+    def join(self, rank: int, given: _Given, carry_out: Callable[[Sequence[_Given]], None]) -> None:
         """Enqueues what the last rank to come does behind what the streams of all have come to."""
         stream = torch.cuda.current_stream()
         if not self._given:

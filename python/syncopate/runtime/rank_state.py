@@ -27,6 +27,7 @@ from syncopate.runtime.interface import (
     first_row,
 )
 from syncopate.runtime.launch import KernelLauncher
+from syncopate.runtime.library import LibraryCalls
 from syncopate.runtime.linking import (
     Addresses,
     RankAddresses,
@@ -35,7 +36,6 @@ from syncopate.runtime.linking import (
     layout_tables,
     link_rank,
 )
-from syncopate.runtime.library import LibraryCalls
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.own_input import OwnInput
 from syncopate.runtime.remap import Remap

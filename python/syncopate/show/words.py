@@ -179,7 +179,8 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
         lines.append(f"  {_what(t)} by {t.realization}{_from_tile(t, dims)}{_flags(t)}")
     for call in lane.calls:
         lines.append(
-            f"  {call.kind} of {call.tiles} tiles of {call.buffer}, {call.nbytes} bytes, by nccl, after {join(call.waits)}"
+            f"  {call.kind} of {call.tiles} tiles of {call.buffer}, {call.nbytes} bytes, by nccl, after "
+            f"{join(call.waits)}"
         )
     for transfer, position in sorted(first.items(), key=lambda item: item[1]):
         coords = ", ".join(map(str, lane.tiles[position].coords[:dims]))

@@ -72,7 +72,9 @@ class Library:
         yield Wait(
             (self, number),
             lambda: len(meeting.given) == world,
-            lambda: f"all ranks to make library call {number} ({len(meeting.given)} of {world} have)",
+            lambda: (
+                f"all ranks to make library call {number} ({len(meeting.given)} of {world} have)"
+            ),
         )
         # What is written to the memory of others was read before: a result is made when the first one goes on.
         if not meeting.results:
@@ -96,7 +98,8 @@ class Library:
         alike = {(c.kind, c.reduction, c.nbytes, c.parts) for c in calls}
         if len(alike) > 1:
             self._machine.report(
-                Kind.ARRIVAL, f"ranks make different library calls at the same time: {sorted(alike)}"
+                Kind.ARRIVAL,
+                f"ranks make different library calls at the same time: {sorted(alike)}",
             )
             return [np.zeros(c.nbytes * len(c.targets), np.uint8) for c in calls]
         if op.kind is LibraryCall.ALL_TO_ALL:
