@@ -84,8 +84,8 @@ private:
     if (command.transfer != kind || command.reduction != reduction)
       return reportCommand(row)
              << "has transfer " << command.transfer << " and reduction "
-             << command.reduction << ", but expects " << kind << " and "
-             << reduction;
+             << command.reduction << ", but expects "
+             << static_cast<int64_t>(kind) << " and " << reduction;
     int64_t parts = slots.getNumParts();
     bool scatters = kind == CallReduceScatter, exchanges = kind == CallAllToAll;
     if (command.rows != (exchanges ? parts : 1) ||

@@ -256,8 +256,10 @@ def slots_of_two_calls_swapped(_, columns):
 
 
 def slots_of_one_rank_swapped(rank, columns):
-    if rank == 0:
-        columns["slots"]["slot"][:2] = columns["slots"]["slot"][1::-1]
+    slots = columns["slots"]
+    if rank == 1:
+        alike = np.flatnonzero(slots["call"] == 0)[:2]
+        slots["slot"][alike] = slots["slot"][alike[::-1]]
 
 
 def max_for_sum(_, columns):
