@@ -23,6 +23,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
         "tma_colocated",
         "ldst_dedicated",
         "ldst_colocated",
+        "nccl",
     ),
     "order": ("arrival", "grouped"),
     "group": range(1, 2**31),
