@@ -331,6 +331,9 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
       read or written in the call before;
     * a call that ends while something is on its way to the rank's memory, or
       while the rank's stream is still at work;
+    * a library call of another collective, of other slots than those of its
+      tiles, before these are done, or unlike that of another rank; a tile that
+      is stored while a call may still read its slot;
     * a flag that is raised twice, a twin that is raised again before it was
       taken down or that no stream takes down, a wait for what nobody raises, or
       for more than is raised;
