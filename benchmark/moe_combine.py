@@ -191,16 +191,12 @@ def build(session: Session, sizes: Sizes, realization: str, splits: int) -> Load
     plan = syncopate.Plan("moe", [sizes.world])
     dedicated = realization.endswith("dedicated")
     shape = sizes.shape(1)
-    combined = combine_tokens(
-        plan,
-        shape,
-        sizes.n,
-        "bf16",
-        splits=splits,
+    strategy = syncopate.Strategy(
         realization=realization,
+        splits=splits,
         reducing="ldst_dedicated" if dedicated else "ldst_colocated",
     )
-    strategy = syncopate.Strategy()
+    combined = combine_tokens(plan, shape, sizes.n, "bf16", strategy=strategy)
     ctas = 132 - strategy.comm_ctas if dedicated else 132
     config = GemmConfig(block_m=32, block_n=128, num_warps=4, num_ctas=ctas)
     loaded = None

@@ -186,8 +186,8 @@ def build(
     """Compiles and loads a variant; None on every rank if that fails on any."""
     plan = syncopate.Plan("moe", [sizes.world])
     shape = sizes.shape(splits)
-    dispatch = dispatch_tokens(plan, shape, sizes.k, "bf16", direction=direction)
-    strategy = syncopate.Strategy(realization=realization)
+    strategy = syncopate.Strategy(direction=direction, realization=realization)
+    dispatch = dispatch_tokens(plan, shape, sizes.k, "bf16", strategy=strategy)
     dedicated = realization.endswith("dedicated")
     config = GemmConfig(num_ctas=132 - strategy.comm_ctas if dedicated else 132)
     loaded = None

@@ -29,14 +29,14 @@ void ChunkDialect::registerAttrs() {
 
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, Direction, int64_t splits,
-                                   Realization, TileOrder, int64_t group,
+                                   Realization, TileOrder, int64_t groupM,
                                    int64_t pause, int64_t commCtas,
                                    DenseI64ArrayAttr waves, SlotShape) {
   if (splits < 0 || splits > kMaxSplits) // strategy_c1
     return emitError() << "expects splits to be in [0, " << kMaxSplits
                        << "], but got " << splits;
-  if (group <= 0)
-    return emitError() << "expects group to be positive, but got " << group;
+  if (groupM <= 0)
+    return emitError() << "expects group_m to be positive, but got " << groupM;
   if (pause < 0 || pause > kMaxPause) // strategy_c2
     return emitError() << "expects pause to be in [0, " << kMaxPause
                        << "], but got " << pause;

@@ -113,11 +113,11 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
 
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,
-    `order = arrival`, `group = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`,
+    `order = arrival`, `group_m = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`,
     `slots = rows`. A plan without a strategy has all of them.
 
     Constraints:
-    * (strategy_c1) `splits` is in [0, 4096], and `group` is positive.
+    * (strategy_c1) `splits` is in [0, 4096], and `group_m` is positive.
     * (strategy_c2) `pause` is in [0, 1000000].
     * (strategy_c3) `comm_ctas` is in [1, 65536].
     * (strategy_c4) each number of `waves` is positive.
@@ -130,7 +130,7 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_Field<"int64_t", "0">:$splits,
       Chunk_EnumField<Chunk_Realization, "LdstColocated">:$realization,
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
-      Chunk_Field<"int64_t", "8">:$group,
+      Chunk_Field<"int64_t", "8">:$group_m,
       Chunk_Field<"int64_t", "500">:$pause,
       Chunk_Field<"int64_t", "8">:$comm_ctas,
       OptionalParameter<"::mlir::DenseI64ArrayAttr">:$waves,

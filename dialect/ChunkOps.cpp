@@ -178,6 +178,31 @@ int64_t KernelOp::getNumTiles() {
   return tiles;
 }
 
+int64_t KernelOp::getNumWholeTiles() {
+  int64_t tiles = getNumTiles();
+  auto ctas = static_cast<int64_t>(getCtas());
+  return getParts() > 1 ? tiles - tiles % ctas : tiles;
+}
+
+int64_t KernelOp::getNumPositions() {
+  int64_t whole = getNumWholeTiles();
+  return whole + (getNumTiles() - whole) * static_cast<int64_t>(getParts());
+}
+
+int64_t KernelOp::getTileAt(int64_t position) {
+  int64_t past = position - getNumWholeTiles();
+  return past < 0
+             ? position
+             : getNumWholeTiles() + past / static_cast<int64_t>(getParts());
+}
+
+std::optional<int64_t> KernelOp::getPartAt(int64_t position) {
+  int64_t past = position - getNumWholeTiles();
+  if (past < 0)
+    return std::nullopt;
+  return past % static_cast<int64_t>(getParts());
+}
+
 TypedValue<BufferType> KernelOp::getBoundBuffer(StringRef name) {
   for (auto [buffer, arg] : llvm::zip(getBuffers(), getArgNames()))
     if (cast<StringAttr>(arg).getValue() == name)
@@ -201,7 +226,7 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   FlatSymbolRefAttr kernel;
   DenseI64ArrayAttr tiles;
-  IntegerAttr ctas, commCtas;
+  IntegerAttr ctas, commCtas, parts;
   SmallVector<OpAsmParser::UnresolvedOperand> buffers, needs, dependencies;
   SmallVector<Attribute> names;
   SmallVector<Type> types, needsType;
@@ -227,6 +252,10 @@ ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   if (succeeded(parser.parseOptionalKeyword("comm_ctas")) &&
       parser.parseAttribute(commCtas, builder.getI64Type(), "comm_ctas",
+                            result.attributes))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("parts")) &&
+      parser.parseAttribute(parts, builder.getI64Type(), "parts",
                             result.attributes))
     return failure();
   if (parser.parseKeyword("args") ||
@@ -277,6 +306,8 @@ void KernelOp::print(OpAsmPrinter &printer) {
   printer << "] ctas " << getCtas();
   if (getCommCtas() > 0)
     printer << " comm_ctas " << getCommCtas();
+  if (getParts() != 1)
+    printer << " parts " << getParts();
   printer << " args(";
   llvm::interleaveComma(llvm::zip(getBuffers(), getArgNames()), printer,
                         [&](auto pair) {
@@ -297,8 +328,8 @@ void KernelOp::print(OpAsmPrinter &printer) {
     llvm::interleaveComma(getBuffers().getTypes(), printer);
   }
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"kernel", "tiles", "ctas", "comm_ctas", "arg_names",
-                            "needs_at", "operandSegmentSizes"});
+      (*this)->getAttrs(), {"kernel", "tiles", "ctas", "comm_ctas", "parts",
+                            "arg_names", "needs_at", "operandSegmentSizes"});
   printer << ' ';
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

@@ -613,6 +613,12 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     transfers of dedicated realizations. `args` says which of its arguments is which buffer; a tile waits for those of the transfers in
     `after` (and of those they come after) that bring what it reads.
 
+    CTA c computes what stands at positions c, c + `ctas`, … of its rank's
+    order. With `parts` above 1, each of the tiles that are left for a last
+    round that they do not fill is computed by so many CTAs, a part by each: the
+    last tiles of the order stand at `parts` positions one behind the other. The
+    CTA that comes to the end of its part last stores the tile.
+
     `separate`, set by `chunk-separate-inputs`, names buffers whose input on a
     rank nothing reads together with what is beside it.
 
@@ -644,6 +650,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
       an entry for each first coordinate behind its first one.
     * (kernel_c7) a kernel with `needs` computes no chunks: its plan has no
       `chunk.produce`.
+    * (kernel_c8) `parts` is positive. If it is above 1, the grid has one or two
+      dimensions, all parts of the last round have a CTA of their own, and there
+      are no `needs`.
 
     Example:
 
@@ -657,6 +666,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
                        DenseI64ArrayAttr:$tiles,
                        I64Attr:$ctas,
                        DefaultValuedAttr<I64Attr, "0">:$comm_ctas,
+                       DefaultValuedAttr<I64Attr, "1">:$parts,
                        Variadic<Chunk_BufferType>:$buffers,
                        StrArrayAttr:$arg_names,
                        Optional<Chunk_BufferType>:$needs,
@@ -673,6 +683,14 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     static constexpr int64_t kMaxTiles = int64_t(1) << 22;
     /// Number of tiles of the grid.
     int64_t getNumTiles();
+    /// How many tiles of an order, the first ones, a CTA computes alone.
+    int64_t getNumWholeTiles();
+    /// How many positions an order has.
+    int64_t getNumPositions();
+    /// Where the tile at a position of the order stands among all of them.
+    int64_t getTileAt(int64_t position);
+    /// Which part of its tile a position is; none if it is a whole tile.
+    ::std::optional<int64_t> getPartAt(int64_t position);
     /// The buffer bound to the argument called `name`, or null.
     ::mlir::TypedValue<BufferType> getBoundBuffer(::llvm::StringRef name);
     /// The footprint ops of the body.

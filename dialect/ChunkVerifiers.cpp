@@ -479,6 +479,24 @@ LogicalResult KernelOp::verify() {
     return emitOpError() << "expects comm_ctas to be in [0, 2^31 - ctas), but "
                             "got "
                          << commCtas;
+  auto parts = static_cast<int64_t>(getParts()); // kernel_c8
+  if (parts < 1)
+    return emitOpError() << "expects parts to be positive, but got " << parts;
+  if (parts > 1) {
+    if (getTiles().size() > 2)
+      return emitOpError()
+             << "expects a grid of one or two dimensions if tiles "
+                "are computed in parts, but got "
+             << getTiles().size();
+    if (int64_t last = tiles % ctas; last > ctas / parts)
+      return emitOpError() << "expects a CTA for each part of the last round, "
+                              "but got "
+                           << ctas << " CTAs for " << last << " tiles in "
+                           << parts << " parts each";
+    if (getNeeds())
+      return emitOpError("expects whole tiles if what they need is read at run "
+                         "time");
+  }
   if (getArgNames().size() != getBuffers().size()) // kernel_c3
     return emitOpError() << "expects as many argument names as buffers, but "
                             "got "

@@ -40,7 +40,8 @@ def compile_programs(
     """
     plan = syncopate.Plan("gemm_rs", mesh=[world])
     c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c, splits=splits, realization=realization)
+    strategy = syncopate.Strategy(splits=splits, realization=realization)
+    reduce_scatter_tiles(plan, c, strategy)
     a = syncopate.Tensor("a", (m, k), "bf16")
     bind = bind_gemm(a, n, config or GemmConfig(), c=c)
     first = syncopate.compile(gemm, plan, **bind, target="sm_90")
@@ -48,7 +49,7 @@ def compile_programs(
     plan = syncopate.Plan("rms_norm_ag", mesh=[world])
     own = plan.buffer("own", (m // world, n), "bf16")
     y = plan.buffer("y", (m, n), "bf16")
-    all_gather_tiles(plan, own, y, splits=splits, realization=realization)
+    all_gather_tiles(plan, own, y, strategy)
     bind = bind_add_rms_norm(own, epsilon=EPSILON, num_ctas=norm_ctas)
     return first, syncopate.compile(add_rms_norm, plan, **bind, target="sm_90")
 

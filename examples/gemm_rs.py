@@ -11,7 +11,7 @@ import numpy as np
 
 import syncopate
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
 
 
 def compile_program(
@@ -22,10 +22,8 @@ def compile_program(
     # rank's own block then add to what has arrived. NCCL does all of that itself, in calls that take groups of tiles.
     plan = syncopate.Plan("gemm_rs", mesh=[world])
     c = plan.buffer("c", (m, n), "bf16")
-    combine = Combine.STRATEGY if arguments.realization == "nccl" else Combine.TILES
-    reduce_scatter_tiles(
-        plan, c, splits=arguments.splits, combine=combine, realization=arguments.realization
-    )
+    strategy = syncopate.Strategy(splits=arguments.splits, realization=arguments.realization)
+    reduce_scatter_tiles(plan, c, strategy)
 
     # The kernel's parameters: C is the plan's buffer; A and B are the rank's own tensors `a` and `b`.
     a = syncopate.Tensor("a", (m, k), "bf16")

@@ -36,7 +36,7 @@ def compile_programs(
         grouped_gemm, plan, **bind_grouped_gemm(dispatch, shape, hidden, config)
     )
     plan = syncopate.Plan("combine", mesh=[shape.world_size])
-    combined = combine_tokens(plan, shape, width, "bf16", splits=2)
+    combined = combine_tokens(plan, shape, width, "bf16", strategy=syncopate.Strategy(splits=2))
     back = syncopate.compile(combine_rows, plan, **bind_combine_rows(combined, shape, rows))
     return there, back
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/MemoryAccess.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
@@ -29,7 +30,7 @@ LogicalResult syncopate::verifyAccesses(KernelOp kernel, Operation *function,
     }
     return nullptr;
   };
-  Operation *writing = nullptr;
+  std::array<Operation *, 2> writing{};
   for (const MemoryAccess &access : accesses) {
     if (access.kind == MemoryAccess::Escape) {
       InFlightDiagnostic diag = kernel.emitOpError();
@@ -58,16 +59,27 @@ LogicalResult syncopate::verifyAccesses(KernelOp kernel, Operation *function,
     }
     if (!access.writes())
       continue;
-    if (writing && marker != writing) {
+    bool isPart = marksPart(kernel, marker);
+    if (kernel.getParts() > 1 && isPart != !!getLastPart(access.op)) {
+      InFlightDiagnostic diag = kernel.emitOpError();
+      diag << "expects stores to " << name << " of a tile that "
+           << (isPart ? "several CTAs compute to stand in a branch that only "
+                        "the last of them takes, by what last_part returns"
+                      : "one CTA computes to stand in no branch by what "
+                        "last_part returns");
+      diag.attachNote(access.op->getLoc()) << "the store";
+      return diag;
+    }
+    if (writing[isPart] && marker != writing[isPart]) {
       InFlightDiagnostic diag = kernel.emitOpError();
       diag << "expects " << name
            << " to be stored to behind one tile marker only: a tile is ready "
               "when it has been walked once";
       diag.attachNote(access.op->getLoc()) << "the store";
-      diag.attachNote(writing->getLoc()) << "the other marker";
+      diag.attachNote(writing[isPart]->getLoc()) << "the other marker";
       return diag;
     }
-    writing = marker;
+    writing[isPart] = marker;
   }
   return success();
 }

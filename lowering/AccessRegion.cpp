@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/AccessRegion.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -179,6 +180,10 @@ void AccessRegions::addSurroundings(Operation *op) {
          !isNamed(parent, "tt.func");
          inner = parent, parent = parent->getParentOp()) {
       if (auto branch = dyn_cast<scf::IfOp>(parent)) {
+        // One of the CTAs of a tile takes it.
+        if (kernel.getParts() > 1 && isLastPart(branch) &&
+            inner->getParentRegion() == &branch.getThenRegion())
+          continue;
         bool negated = inner->getParentRegion() == &branch.getElseRegion();
         Mask mask = values.getMask(branch.getCondition(), negated);
         address.under.exact &= mask.exact;

@@ -251,11 +251,12 @@ std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
   if (!schedule.getWaits() || !schedule.getTiles())
     return std::nullopt;
   ArrayRef<int64_t> values = schedule.getWaits()->getValues();
-  int64_t column = schedule.getTiles()->getColumn("wait_end"), end = 0;
+  TableAttr tiles = *schedule.getTiles();
+  int64_t column = tiles.getColumn("wait_end"), end = 0;
   if (column < 0)
     return std::nullopt;
-  for (int64_t row = 0; row < schedule.getTiles()->getNumRows(); ++row)
-    end = std::max(end, schedule.getTiles()->getRow(row)[column]);
+  for (int64_t row = 0, rows = tiles.getNumRows(); row < rows; ++row)
+    end = std::max(end, tiles.getRow(row)[column]);
   if (schedule.getWaits()->getColumns().size() != 2 ||
       end > schedule.getWaits()->getNumRows())
     return std::nullopt;
@@ -595,7 +596,14 @@ private:
       for (unsigned id : dependence.getSets()[dependence.getSummedSet(tile)])
         last[graph.getQueue(id)] = id;
       SmallVector<unsigned> needed;
+      // Which CTA stores a tile that several compute is not known, and so not
+      // what it has waited for. It computes no other one after that.
+      bool isShared = kernel.getPartAt(position).has_value();
       for (auto [queue, id] : last) {
+        if (isShared) {
+          needed.push_back(id);
+          continue;
+        }
         auto [it, isNew] = waited.try_emplace(
             {static_cast<int64_t>(position % kernel.getCtas()), queue}, id);
         if (!isNew && it->second >= id)

@@ -8,6 +8,7 @@
 #include "lowering/AccessRegion.h"
 #include "lowering/MemoryAccess.h"
 #include "lowering/Passes.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
@@ -78,11 +79,6 @@ private:
     }
     if (failed(verifyTileLoop(kernel, function)))
       return failure();
-    ModuleOp ttgir = findModule(getOperation(), kTTGIRModule);
-    Operation *compiled =
-        ttgir ? findFunction(ttgir, kernel.getKernel()) : nullptr;
-    if (compiled && failed(verifyNotSpecialized(kernel, function, compiled)))
-      return failure();
     // What is inferred of one argument says nothing of another, and all are
     // looked at before the first footprint is added.
     SmallVector<std::tuple<StringAttr, Access, Region>> found;
@@ -142,10 +138,50 @@ private:
           diag.attachNote(culprit.getLoc()) << "what is not understood";
         return diag;
       }
+      if (isWrite &&
+          failed(verifyWrittenAlike(kernel, name, values, argument, accesses)))
+        return failure();
       for (const Region &region : regions.getRegions())
         found.emplace_back(name, access, region);
     }
     return success();
+  }
+
+  /// A tile is as complete if one CTA computes it as if several do.
+  static LogicalResult verifyWrittenAlike(KernelOp kernel, StringAttr name,
+                                          KernelValues &values, Value argument,
+                                          ArrayRef<MemoryAccess> accesses) {
+    if (kernel.getParts() == 1)
+      return success();
+    auto collect = [&](bool last) {
+      AccessRegions regions(kernel, values, argument,
+                            kernel.getBoundBuffer(name.getValue()).getType());
+      Operation *any = nullptr;
+      for (const MemoryAccess &item : accesses)
+        if (item.writes() && !!getLastPart(item.op) == last) {
+          // It has been understood before.
+          (void)regions.add(item.op, /*isWrite=*/true);
+          any = item.op;
+        }
+      return std::pair(std::move(regions), any);
+    };
+    auto [whole, ofWhole] = collect(false);
+    auto [split, ofSplit] = collect(true);
+    bool hasWhole = kernel.getNumWholeTiles() > 0;
+    bool hasSplit = kernel.getNumPositions() > kernel.getNumWholeTiles();
+    auto covers = [](const AccessRegions &a, const AccessRegions &b) {
+      return llvm::all_of(b.getRegions(), [&](const Region &region) {
+        return llvm::is_contained(a.getRegions(), region);
+      });
+    };
+    if ((!ofWhole && !ofSplit) || !hasWhole || !hasSplit ||
+        (covers(whole, split) && covers(split, whole)))
+      return success();
+    InFlightDiagnostic diag = kernel.emitOpError();
+    diag << "expects tiles that several CTAs compute to write to " << name
+         << " what others do";
+    diag.attachNote((ofSplit ? ofSplit : ofWhole)->getLoc()) << "the store";
+    return diag;
   }
 };
 

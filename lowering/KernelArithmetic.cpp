@@ -104,8 +104,12 @@ Offset KernelValues::divide(Operation *op, const Sum &lhs, const Sum &rhs) {
   Sum quotient = divisible.dividedBy(divisor);
   if (rest.getBounds().within(0, divisor - 1))
     return Offset::exactly(quotient);
-  if (!rest.isOfTile() || !rest.isAtLeastZero())
-    return hide(result, {&lhs}, kNotAffine);
+  if (!rest.isOfTile() || !rest.isAtLeastZero()) {
+    std::optional<int64_t> greatest = lhs.getBounds().greatest;
+    if (greatest)
+      greatest = *greatest / divisor;
+    return hide(result, {&lhs}, kNotAffine, greatest);
+  }
   Bounds range = rest.getBounds();
   if (!range.greatest)
     return Offset::unknown(result, kNotAffine);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/KernelValues.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -149,11 +150,13 @@ Variable KernelValues::getHidden(Value value) {
 }
 
 Offset KernelValues::hide(Value value, ArrayRef<const Sum *> sums,
-                          StringRef reason) {
+                          StringRef reason, std::optional<int64_t> greatest) {
   for (const Sum *sum : sums)
     if (sum->has(Variable::Counter) || sum->has(Variable::Hidden)) {
-      Offset offset = Offset::exactly(Sum(getHidden(value)));
-      offset.cases.front().exact = false;
+      Variable variable = getHidden(value);
+      variable.greatest = greatest;
+      Offset offset = Offset::exactly(Sum(variable));
+      offset.cases.front().exact = greatest.has_value();
       return offset;
     }
   return Offset::unknown(value, reason);
@@ -276,8 +279,14 @@ Offset KernelValues::evaluate(Value value, unsigned depth) {
     return evaluateArgument(argument, depth);
   Operation *op = value.getDefiningOp();
   if (isMarker(op, kTileMarker)) {
-    // The marker's last result is the ordinal of the tile, no coordinate.
+    // The marker's last result is the ordinal of the tile, no coordinate, and
+    // the one before it may be the number of a part, which a tile has all of.
     unsigned number = cast<OpResult>(value).getResultNumber();
+    if (number == kernel.getTiles().size() && marksPart(kernel, op)) {
+      Variable part = getHidden(value);
+      part.greatest = kernel.getParts() - 1;
+      return Offset::exactly(Sum(part));
+    }
     if (number >= kernel.getTiles().size())
       return Offset::unknown(value, kNotAffine);
     return Offset::exactly(Sum(Variable{

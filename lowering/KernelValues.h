@@ -67,9 +67,11 @@ private:
                const Offset &init, unsigned depth);
   /// Something that is not affine, but differs inside the tile, so that what a
   /// tile accesses by it has no bound of its own. What only the tile decides is
-  /// unknown instead, as a bound would cost overlap.
+  /// unknown instead, as a bound would cost overlap. With `greatest`, it lies
+  /// between 0 and that.
   Offset hide(mlir::Value value, llvm::ArrayRef<const Sum *> sums,
-              llvm::StringRef reason);
+              llvm::StringRef reason,
+              std::optional<int64_t> greatest = std::nullopt);
 
   chunk::KernelOp kernel;
   llvm::DenseMap<mlir::Value, std::unique_ptr<Offset>> known, misfits;

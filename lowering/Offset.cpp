@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace syncopate;
 
 Bounds Variable::getBounds() const {
-  if (kind == Hidden)
+  if (kind == Hidden && !greatest)
     return {};
   return {0, greatest};
 }

@@ -44,7 +44,8 @@ struct Variable {
     Lane,
     /// How often a loop inside the tile has run before, from 0.
     Counter,
-    /// Something that differs inside a tile in a way that is not understood.
+    /// Something that differs inside a tile in a way that is not understood; at
+    /// least 0 if its greatest value is known.
     Hidden
   };
 

@@ -49,8 +49,7 @@ def InferTileFootprintsPass
       that holds the marker, and can be seen: a pointer is not turned into an
       integer, stored, or handed to a function or to assembly;
     * no address, of whatever memory, is made of the position in the order;
-    * stores to one argument stand behind one marker;
-    * Triton has not specialized the kernel's warps, if there is `@ttgir`.
+    * stores to one argument stand behind one marker.
 
     Errors: what breaks one of these, with what was expected; an access that is
     not understood, with the access, the value, and the annotation to write; a
@@ -115,8 +114,9 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
     by `comm_ctas`. The result does not depend on the schedule, only on that and
     on the roles.
 
-    Errors: a kernel without a marker; stores of which it cannot be told what
-    tile they belong to, or which is its last. Examples:
+    Errors: a kernel without a marker, or whose warps Triton has specialized;
+    stores of which it cannot be told what tile they belong to, or which is its
+    last. Examples: test/lowering/splice-kernel-invalid.mlir,
     test/lowering/splice-kernel.mlir, test/lowering/finish-tile.mlir,
     test/lowering/finish-tile-pointers.mlir.
   }];

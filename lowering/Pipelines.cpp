@@ -29,9 +29,9 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
   Option<std::string> realization{*this, "realization",
                                   llvm::cl::desc("realization of transfers")};
   Option<std::string> order{*this, "order", llvm::cl::desc("order of tiles")};
-  Option<int64_t> group{*this, "group",
-                        llvm::cl::desc("rows of tiles that stay together"),
-                        llvm::cl::init(0)};
+  Option<int64_t> groupM{*this, "group_m",
+                         llvm::cl::desc("rows of tiles that stay together"),
+                         llvm::cl::init(0)};
   Option<int64_t> pause{
       *this, "pause",
       llvm::cl::desc("nanoseconds between blocks stored to another rank"),
@@ -44,6 +44,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "waves",
       llvm::cl::desc("waves of tiles of each library call, separated by "
                      "commas")};
+  Option<bool> checkTables{
+      *this, "check_tables",
+      llvm::cl::desc("check the tables that were made against the plan"),
+      llvm::cl::init(true)};
 };
 
 void buildPlanPipeline(OpPassManager &manager,
@@ -61,14 +65,15 @@ void buildPlanPipeline(OpPassManager &manager,
   OpPassManager &tables = manager.nest<PlanOp>();
   tables.addPass(createCheckKernelPass());
   tables.addPass(createSeparateInputsPass());
-  tables.addPass(createOrderTilesPass({options.order, options.group}));
+  tables.addPass(createOrderTilesPass({options.order, options.groupM}));
   tables.addPass(createGroupTilesPass(
       {SmallVector<int64_t>(options.waves.begin(), options.waves.end())}));
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());
   tables.addPass(createBuildTablesPass({options.pause}));
-  tables.addPass(createCheckTablesPass());
+  if (options.checkTables)
+    tables.addPass(createCheckTablesPass());
 }
 
 /// Everything that can be said of a plan without its kernel's code, once more:

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TileStores.h"
 #include "lowering/TritonModule.h"
@@ -42,6 +43,10 @@ private:
     if (!function)
       return kernel.emitOpError()
              << "expects a function of this name in a module @" << kTTGIRModule;
+    ModuleOp ttir = findModule(getOperation(), kTTIRModule);
+    Operation *before = ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
+    if (failed(verifyNotSpecialized(kernel, before, function)))
+      return failure();
     Region &body = function->getRegion(0);
     Value input = findArgument(function, kInputArgument);
     if (!body.hasOneBlock() || !input)
@@ -57,10 +62,9 @@ private:
     for (Operation *marker : markers)
       if (failed(replaceMarker(kernel, marker, context)))
         return failure();
-    ModuleOp ttir = findModule(getOperation(), kTTIRModule);
-    Operation *before = ttir ? findFunction(ttir, kernel.getKernel()) : nullptr;
     if (failed(markFinishedTiles(kernel, before, function, context)))
       return failure();
+    removeLastPartMarkers(function);
     hideCommCtas(kernel, function);
     wrapBody(kernel, body.front(), context, input);
     return success();
@@ -71,18 +75,28 @@ private:
     if (failed(verifyMarkerShape(kernel, marker)))
       return failure();
     unsigned coordinates = kernel.getTiles().size();
+    bool isPart = marksPart(kernel, marker);
     OpBuilder builder(marker);
     Location loc = marker->getLoc();
-    Value position = marker->getOperand(coordinates + 1);
+    Value position = marker->getOperands().back();
     auto read = ReadTileOp::create(builder, loc, context, position);
     WaitOp::create(builder, loc, context, read.getWaitBegin(),
                    read.getWaitEnd());
     for (unsigned i = 0; i < coordinates; ++i)
       marker->getResult(i).replaceAllUsesWith(read->getResult(i));
-    marker->getResult(coordinates)
-        .replaceAllUsesWith(marker->getOperand(coordinates));
+    if (isPart)
+      marker->getResult(coordinates).replaceAllUsesWith(read.getC2());
+    unsigned ordinal = coordinates + isPart;
+    marker->getResult(ordinal).replaceAllUsesWith(marker->getOperand(ordinal));
     marker->erase();
     return success();
+  }
+
+  static void removeLastPartMarkers(Operation *function) {
+    for (Operation *marker : findMarkers(function, kLastPartMarker)) {
+      marker->replaceAllUsesWith(marker->getOperands());
+      marker->erase();
+    }
   }
 
   /// Lets the kernel's own code see the CTAs that compute only.

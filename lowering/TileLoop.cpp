@@ -7,6 +7,7 @@
 
 #include "lowering/TileLoop.h"
 #include "lowering/KernelValues.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TritonModule.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -42,8 +43,9 @@ syncopate::forEachKernel(ModuleOp module,
 
 LogicalResult syncopate::verifyMarkerShape(KernelOp kernel, Operation *marker) {
   unsigned coordinates = kernel.getTiles().size();
-  if (marker->getNumResults() == coordinates + 1 &&
-      marker->getNumOperands() == coordinates + 2)
+  unsigned given = coordinates + marksPart(kernel, marker);
+  if (marker->getNumResults() == given + 1 &&
+      marker->getNumOperands() == given + 2)
     return success();
   InFlightDiagnostic diag = kernel.emitOpError();
   diag << "expects markers of " << coordinates
@@ -87,6 +89,22 @@ bool endsByTiles(KernelValues &values, scf::ForOp loop, int64_t tiles) {
          });
 }
 
+/// True if a loop starts at the program's number, behind `first`.
+bool startsAt(KernelValues &values, scf::ForOp loop, int64_t first) {
+  Value start = stripCasts(loop.getLowerBound());
+  if (isProgramQuery(start, kProgramId))
+    return first == 0;
+  auto sum = start.getDefiningOp<arith::AddIOp>();
+  if (!sum)
+    return false;
+  for (auto [number, other] : {std::pair(sum.getLhs(), sum.getRhs()),
+                               std::pair(sum.getRhs(), sum.getLhs())})
+    if (isProgramQuery(number, kProgramId) &&
+        values.getOffset(other).getConstant() == first)
+      return true;
+  return false;
+}
+
 LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
                              Operation *marker) {
   auto explain = [&](const Twine &text, Location where) -> LogicalResult {
@@ -95,13 +113,21 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
     return diag;
   };
   auto ctas = static_cast<int64_t>(kernel.getCtas());
-  int64_t tiles = kernel.getNumTiles();
+  int64_t tiles = kernel.getNumTiles(), first = 0;
+  bool splits = kernel.getParts() > 1, isPart = marksPart(kernel, marker);
+  // What the loop is over, in words.
+  StringRef what =
+      splits ? (isPart ? "parts of tiles" : "whole tiles") : "tiles";
+  if (splits)
+    tiles = kernel.getNumWholeTiles();
+  if (isPart)
+    first = std::exchange(tiles, kernel.getNumPositions());
   Value position = stripCasts(marker->getOperands().back());
   auto argument = dyn_cast<BlockArgument>(position);
   auto loop = argument
                   ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp())
                   : scf::ForOp();
-  if (!loop) {
+  if (!loop && !splits) {
     if (marker->getParentOfType<LoopLikeOpInterface>() ||
         !isProgramQuery(position, kProgramId))
       return explain("expects the tile marker to take the variable of the loop "
@@ -115,15 +141,17 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
                      marker->getLoc());
     return success();
   }
-  if (position != loop.getInductionVar() ||
+  if (!loop || position != loop.getInductionVar() ||
       marker->getParentOp() != loop.getOperation())
     return explain("expects the tile marker to stand in the body of the loop "
                    "over tiles and to take its variable for its position",
                    marker->getLoc());
-  std::string walk = "expects the loop over tiles to start at the program's "
-                     "number and to step by " +
-                     std::to_string(ctas) + ", the CTAs of the kernel, but ";
-  if (!isProgramQuery(loop.getLowerBound(), kProgramId))
+  std::string walk = ("expects the loop over " + what + " to start at " +
+                      (isPart ? Twine(first) + " and " : Twine()) +
+                      "the program's number and to step by " + Twine(ctas) +
+                      ", the CTAs of the kernel, but ")
+                         .str();
+  if (!startsAt(values, loop, first))
     return explain(walk + "it starts elsewhere", loop.getLoc());
   if (loop->getParentOfType<LoopLikeOpInterface>())
     return explain("expects the loop over tiles to run once, but it stands in "
@@ -137,8 +165,10 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
   if (kernel.getNeeds() && endsByTiles(values, loop, tiles))
     return success();
   const Offset &last = values.getOffset(loop.getUpperBound());
-  std::string wanted = "expects the loop over tiles to end at " +
-                       std::to_string(tiles) + ", the number of tiles, but ";
+  std::string wanted =
+      ("expects the loop over " + what + " to end at " + Twine(tiles) + ", " +
+       (isPart ? "behind them" : "the number of " + what) + ", but ")
+          .str();
   std::optional<int64_t> end = last.getConstant();
   if (end && *end != tiles)
     return explain(wanted + "it ends at " + Twine(*end), loop.getLoc());
@@ -161,7 +191,20 @@ LogicalResult syncopate::verifyTileLoop(KernelOp kernel, Operation *function) {
     if (failed(verifyMarkerShape(kernel, marker)) ||
         failed(verifyPosition(kernel, values, marker)))
       return failure();
-  return success();
+  if (kernel.getParts() == 1)
+    return success();
+  auto has = [&](bool parts) {
+    return llvm::any_of(markers, [&](Operation *marker) {
+      return marksPart(kernel, marker) == parts;
+    });
+  };
+  bool hasLast = kernel.getNumPositions() > kernel.getNumWholeTiles();
+  if ((kernel.getNumWholeTiles() == 0 || has(false)) && (!hasLast || has(true)))
+    return success();
+  return kernel.emitOpError()
+         << "expects a loop over the tiles of whole rounds and one over the "
+            "parts of those of the last one, whose marker has one more "
+            "coordinate";
 }
 
 LogicalResult syncopate::verifyNotSpecialized(KernelOp kernel,
@@ -180,14 +223,15 @@ LogicalResult syncopate::verifyNotSpecialized(KernelOp kernel,
          "specialized them: the tile marker stands in several partitions, of "
          "which each would wait; leave warp_specialize=True out of tl.range";
   bool told = false;
-  function->walk([&](scf::ForOp loop) {
-    auto flag = dyn_cast_or_null<BoolAttr>(
-        loop->getDiscardableAttr("tt.warp_specialize"));
-    if (loop->hasAttr("tt.warp_specialize") && (!flag || flag.getValue())) {
-      diag.attachNote(loop.getLoc()) << "the loop";
-      told = true;
-    }
-  });
+  if (function)
+    function->walk([&](scf::ForOp loop) {
+      auto flag = dyn_cast_or_null<BoolAttr>(
+          loop->getDiscardableAttr("tt.warp_specialize"));
+      if (loop->hasAttr("tt.warp_specialize") && (!flag || flag.getValue())) {
+        diag.attachNote(loop.getLoc()) << "the loop";
+        told = true;
+      }
+    });
   if (!told)
     diag.attachNote(specialized->getLoc()) << "the partitions";
   return diag;
@@ -196,7 +240,8 @@ LogicalResult syncopate::verifyNotSpecialized(KernelOp kernel,
 LogicalResult syncopate::verifyCoordinatesUsed(KernelOp kernel,
                                                Operation *function) {
   for (Operation *marker : findMarkers(function, kTileMarker))
-    for (OpResult coordinate : marker->getResults().drop_back()) {
+    for (OpResult coordinate :
+         marker->getResults().take_front(kernel.getTiles().size())) {
       if (!coordinate.use_empty() ||
           kernel.getTiles()[coordinate.getResultNumber()] == 1)
         continue;

@@ -26,7 +26,7 @@ forEachKernel(mlir::ModuleOp module,
 /// TritonGPU's passes or has, takes and gives as many coordinates as the grid.
 ///
 /// A marker takes (coordinates, ordinal, position) and gives (coordinates,
-/// ordinal).
+/// ordinal). One of a part of a tile has the part for one more coordinate.
 mlir::LogicalResult verifyMarkerShape(chunk::KernelOp kernel,
                                       mlir::Operation *marker);
 
@@ -36,7 +36,8 @@ bool isProgramQuery(mlir::Value value, llvm::StringRef name);
 /// Emits an error unless `function`, a kernel before TritonGPU's passes, walks
 /// the positions 0 to the number of tiles, position p by CTA p modulo `ctas`,
 /// and marks each, as the schedule assumes. A kernel that finds out at run time
-/// what its tiles need may leave out the last positions.
+/// what its tiles need may leave out the last positions. One that splits the
+/// tiles of its last round walks their parts in a loop of their own.
 mlir::LogicalResult verifyTileLoop(chunk::KernelOp kernel,
                                    mlir::Operation *function);
 

@@ -7,6 +7,7 @@
 
 #include "lowering/TileStores.h"
 #include "lowering/MemoryAccess.h"
+#include "lowering/SplitTiles.h"
 #include "lowering/TileOrigins.h"
 #include "lowering/TileSlotStores.h"
 #include "lowering/TileSums.h"
@@ -70,20 +71,22 @@ public:
   void collectDepths(Operation *ttir) {
     Value argument = ttir ? findArgument(ttir, name.getValue()) : Value();
     if (!argument) {
-      depths.assign(llvm::count_if(kernel.getFootprints(),
-                                   [&](FootprintOp footprint) {
-                                     return footprint.getAccess() ==
-                                                Access::Write &&
-                                            footprint.getArgAttr() == name;
-                                   }),
-                    std::nullopt);
+      depths[0].assign(llvm::count_if(kernel.getFootprints(),
+                                      [&](FootprintOp footprint) {
+                                        return footprint.getAccess() ==
+                                                   Access::Write &&
+                                               footprint.getArgAttr() == name;
+                                      }),
+                       std::nullopt);
+      depths[1] = depths[0];
       return;
     }
     for (const MemoryAccess &access : findAccesses(ttir, argument))
       if (access.writes())
-        depths.push_back(getLoopsOfTile(access.op, [](Operation *loop) {
-                           return !findMarkers(loop, kTileMarker).empty();
-                         }).size());
+        depths[isShared(access.op)].push_back(
+            getLoopsOfTile(access.op, [](Operation *loop) {
+              return !findMarkers(loop, kTileMarker).empty();
+            }).size());
   }
 
   /// Finds the stores in the kernel after TritonGPU's passes, which have made
@@ -125,7 +128,9 @@ public:
       blocks[sites.back()->getBlock()].push_back(index);
     }
     for (auto &[block, indices] : blocks) {
-      if (indices.size() % depths.size()) {
+      // Those of whole tiles and of others stand in different loops.
+      const auto &depths = this->depths[isShared(stores[indices.front()])];
+      if (depths.empty() || indices.size() % depths.size()) {
         InFlightDiagnostic diag = fail();
         diag << "expects all " << depths.size() << " of them one after another";
         diag.attachNote(stores[indices.front()]->getLoc()) << "one of them";
@@ -155,6 +160,11 @@ public:
   }
 
 private:
+  /// True if the last of several CTAs stores for all of them.
+  bool isShared(Operation *store) {
+    return kernel.getParts() > 1 && getLastPart(store);
+  }
+
   /// The loops around an operation that stand inside a tile, the outermost
   /// last.
   static SmallVector<Operation *>
@@ -185,8 +195,9 @@ private:
   KernelOp kernel;
   StringAttr name;
   SmallVector<Operation *> stores;
-  /// In how many loops each of a tile's stores stands, if that is known.
-  SmallVector<std::optional<size_t>> depths;
+  /// In how many loops each of a tile's stores stands, if that is known: those
+  /// of a tile that one CTA computes, and of one that several do.
+  SmallVector<std::optional<size_t>> depths[2];
 };
 
 } // namespace

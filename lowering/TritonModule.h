@@ -23,6 +23,7 @@ inline constexpr llvm::StringLiteral kDeviceModule = "device";
 
 /// First lines of the inline assembly that marks a place.
 inline constexpr llvm::StringLiteral kTileMarker = "// syncopate.tile";
+inline constexpr llvm::StringLiteral kLastPartMarker = "// syncopate.last_part";
 inline constexpr llvm::StringLiteral kYieldMarker = "// syncopate.yield";
 inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";
 /// Before the name of a realization.

@@ -69,9 +69,9 @@ static bool isTwin(const SignalLayout &layout, int64_t signal) {
 }
 
 CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
-    : plan(plan), tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
-      counted((*plan.getBody().getOps<KernelOp>().begin()).getNeeds() !=
-              nullptr),
+    : plan(plan), kernel(*plan.getBody().getOps<KernelOp>().begin()),
+      tables(tables), ranks(plan.getNumRanks()), ctas(ctas),
+      counted(kernel.getNeeds() != nullptr),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), rings(ranks), ringQueues(ranks), ringSteps(ranks),
       tileSeen(ranks), storeSeen(ranks), hostSeen(ranks), endSeen(ranks),
@@ -84,8 +84,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     tileSeen[rank].resize(tables[rank].getTiles().size(), none);
     storeSeen[rank].resize(tables[rank].getTiles().size(), none);
     firstStrand.push_back(strands.size());
-    auto numbers = readTileOrder(*plan.getBody().getOps<KernelOp>().begin(),
-                                 tables[rank].getSchedule());
+    auto numbers = readTileOrder(kernel, tables[rank].getSchedule());
     if (failed(numbers))
       return;
     tileNumbers[rank].assign(numbers->begin(), numbers->end());
@@ -440,8 +439,26 @@ void CallOrder::run() {
   }
 }
 
+SmallVector<unsigned> CallOrder::getSharing(const Strand &cta) const {
+  TileStep step = getTileStep(cta);
+  std::optional<int64_t> part;
+  if (step.isStore && kernel.getParts() > 1)
+    part = kernel.getPartAt(step.position);
+  SmallVector<unsigned> sharing;
+  if (part)
+    for (int64_t i = 0, e = kernel.getParts(); i < e; ++i)
+      sharing.push_back(
+          getStrand(cta.rank, Part::Cta, (step.position - *part + i) % ctas));
+  return sharing;
+}
+
 std::optional<unsigned> CallOrder::getHolder(const Strand &strand) const {
   int64_t rank = strand.rank;
+  // All parts of a tile are computed in the same round.
+  if (strand.part == Part::Cta)
+    for (unsigned other : getSharing(strand))
+      if (!strands[other].done && strands[other].step < strand.step)
+        return other;
   if (!ringQueues[rank])
     return std::nullopt;
   int64_t before = tables[rank].getCall().beforeTiles;
@@ -489,7 +506,8 @@ void CallOrder::advance(unsigned number) {
   int64_t first = strand.step;
   // What this strand does may be all that others of its rank were held by.
   auto wake = llvm::make_scope_exit([&]() {
-    if (!ringQueues[strand.rank] || (strand.step == first && !strand.done))
+    bool holds = ringQueues[strand.rank] || kernel.getParts() > 1;
+    if (!holds || (strand.step == first && !strand.done))
       return;
     for (unsigned other = getStrand(strand.rank, Part::Host) + 1,
                   end = getStrand(strand.rank, Part::End);
@@ -560,6 +578,8 @@ void CallOrder::perform(Strand &strand) {
   }
   case Part::Cta:
     if (TileStep step = getTileStep(strand); step.isStore) {
+      for (unsigned other : getSharing(strand))
+        join(strand.seen, *strands[other].seen);
       storeSeen[strand.rank][step.position] = strand.seen;
       finishTile(strand, step);
     } else if (isTile(strand.rank, step)) {
@@ -595,6 +615,10 @@ void CallOrder::finishTile(const Strand &cta, TileStep step) {
   Seen seen = cta.seen;
   set(seen, tileComponent(cta.rank, cta.number), step.number + 1);
   join(group.seen, *seen);
+  if (std::optional<int64_t> part = kernel.getPartAt(step.position))
+    if (++storedParts[{cta.rank, step.position - *part}] <
+        static_cast<int64_t>(kernel.getParts()))
+      return;
   if (--group.left > 0)
     return;
   strands[getStrand(cta.rank, Part::Group, number)].done = true;

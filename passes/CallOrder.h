@@ -62,6 +62,10 @@ public:
   /// the size of the ring, this is so when it is full. A role is taken to come
   /// to the rest of its queue only when it has carried out all that tiles hand
   /// over: it may do so earlier, but it only looks, and does not wait.
+  ///
+  /// A tile that several CTAs compute is stored by the last that comes to its
+  /// end, which has then seen what all of them had. Here each of them waits for
+  /// the others and stores: whoever does it in truth, the others do no more.
   CallOrder(chunk::PlanOp plan, llvm::ArrayRef<ScheduleTables> tables,
             int64_t ctas);
 
@@ -255,6 +259,9 @@ private:
   void run();
   /// The strand of its rank that keeps a strand from its step, if one does.
   std::optional<unsigned> getHolder(const Strand &strand) const;
+  /// The CTAs that compute parts of the tile that a CTA is about to store; none
+  /// if it computes the tile alone.
+  llvm::SmallVector<unsigned> getSharing(const Strand &cta) const;
   /// Goes on until the strand has to wait or is at its end.
   void advance(unsigned strand);
   bool isOver(Strand &strand, WaitRow wait);
@@ -275,6 +282,7 @@ private:
   mlir::Location locate(int64_t rank, int64_t row);
 
   chunk::PlanOp plan;
+  mutable chunk::KernelOp kernel;
   llvm::ArrayRef<ScheduleTables> tables;
   int64_t ranks, ctas;
   /// Whether tiles wait for as many of their transfers as they find to need.
@@ -307,6 +315,9 @@ private:
   std::vector<std::vector<Group>> groups;
   /// Number of each tile in the grid, by its position in a rank's order.
   std::vector<std::vector<int64_t>> tileNumbers;
+  /// By rank and position of its first part, how many CTAs have stored a tile
+  /// that several compute.
+  llvm::DenseMap<std::pair<int64_t, int64_t>, int64_t> storedParts;
   /// Parts of a rank's call that its end still waits for, and what those that
   /// are over have seen.
   std::vector<int64_t> partsLeft;

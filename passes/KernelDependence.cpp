@@ -15,14 +15,17 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
-std::array<int64_t, 3> KernelDependence::getCoordinates(KernelOp kernel,
-                                                        int64_t tile) {
+std::array<int64_t, 3>
+KernelDependence::getCoordinates(KernelOp kernel, int64_t tile,
+                                 std::optional<int64_t> part) {
   std::array<int64_t, 3> coordinates{0, 0, 0};
   ArrayRef<int64_t> grid = kernel.getTiles();
   for (size_t i = grid.size(); i-- > 0;) {
     coordinates[i] = tile % grid[i];
     tile /= grid[i];
   }
+  if (part)
+    coordinates[2] = *part;
   return coordinates;
 }
 
@@ -118,7 +121,10 @@ SmallVector<unsigned> KernelDependence::findAccumulated(PlanGraph &graph,
                                                         Place place,
                                                         const Box &region) {
   SmallVector<unsigned> found;
-  graph.getWriters(place).forEachOverlap(region, [&](unsigned id) {
+  BoxIndex &writers = graph.getWriters(place);
+  if (writers.empty() || !graph.isAccumulated(place, region))
+    return found;
+  writers.forEachOverlap(region, [&](unsigned id) {
     if (graph.isBeforeTiles(id, place, region))
       found.push_back(id);
   });

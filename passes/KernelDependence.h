@@ -36,9 +36,11 @@ public:
   unsigned getSet(int64_t tile) { return setOf[tile]; }
   /// The number of the set that brings what the tile adds to.
   unsigned getSummedSet(int64_t tile) { return summedSetOf[tile]; }
-  /// Coordinates of a tile, padded with zeros to three.
-  static std::array<int64_t, 3> getCoordinates(chunk::KernelOp kernel,
-                                               int64_t tile);
+  /// Coordinates of a tile, padded with zeros to three; the third one of a part
+  /// of a tile is its number.
+  static std::array<int64_t, 3>
+  getCoordinates(chunk::KernelOp kernel, int64_t tile,
+                 std::optional<int64_t> part = std::nullopt);
 
 private:
   /// Looks up the transfers that bring `region` by a read of `buffer`.

@@ -31,7 +31,7 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
     PlanOp plan = getOperation();
     StrategyAttr strategy = plan.getStrategyOrDefault();
     TileOrder policy = strategy.getOrder();
-    int64_t rows = strategy.getGroup();
+    int64_t rows = strategy.getGroupM();
     if (!order.empty()) {
       std::optional<TileOrder> named = symbolizeTileOrder(order);
       if (!named) {
@@ -41,10 +41,10 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
       }
       policy = *named;
     }
-    if (group != 0)
-      rows = group;
+    if (groupM != 0)
+      rows = groupM;
     if (rows < 1) {
-      plan.emitOpError() << "expects group to be positive, but got " << rows;
+      plan.emitOpError() << "expects group_m to be positive, but got " << rows;
       return signalPassFailure();
     }
     if (policy == TileOrder::Given) {
@@ -264,7 +264,7 @@ private:
         bool isNew;
         std::tie(kind, isNew) = kinds.try_emplace(key);
         kind->second.waits = last.has_value();
-        kind->second.leaves = leaves < graph.size();
+        kind->second.leaves = leaves < static_cast<int64_t>(graph.size());
         // Until it leaves, a time of departure is the number of the transfer.
         kind->second.peer = kind->second.leaves
                                 ? getPeer(graph, leaves, rank)
@@ -286,10 +286,13 @@ private:
           return last && policy != TileOrder::Grouped ? arrival[*last] : 0;
         })))
       return failure();
-    values.reserve(3 * walk.size());
-    for (int64_t tile : tiles)
-      llvm::append_range(values,
-                         KernelDependence::getCoordinates(kernel, tile));
+    int64_t count = kernel.getNumPositions();
+    values.reserve(3 * count);
+    for (int64_t position = 0; position < count; ++position) {
+      llvm::append_range(values, KernelDependence::getCoordinates(
+                                     kernel, tiles[kernel.getTileAt(position)],
+                                     kernel.getPartAt(position)));
+    }
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
   }
 

@@ -202,11 +202,11 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     at which the last chunk that they read arrives, in a model where each rank
     moves its chunks one after another at one rate; tiles that read only the
     rank's own input come first. Tiles of the same time keep the locality of
-    Triton's grouped order: `group` rows of tiles are walked column by column.
+    Triton's grouped order: `group_m` rows of tiles are walked column by column.
     `grouped` ignores arrival. `paced` interleaves tiles by the ranks that their
     results are for, or else by those that what they wait for comes from, so
     that every peer has about the same at any time: of as many tiles in a row as
-    there are CTAs, each has an equal part, in whole columns of `group` rows
+    there are CTAs, each has an equal part, in whole columns of `group_m` rows
     (Entwine). `given` keeps the tiles of the `chunk.schedule` operations that
     stand in the plan. Tiles of a kernel with `needs` come by their first
     coordinate. If a reduce_scatter or an all_to_all is library calls, tiles of the
@@ -222,7 +222,7 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
   let options = [
     Option<"order", "order", "std::string", "\"\"",
            "arrival, grouped, paced or given (default: the strategy's)">,
-    Option<"group", "group", "int64_t", "0",
+    Option<"groupM", "group_m", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];
 }
@@ -272,7 +272,8 @@ def UseTileRingPass : Pass<"chunk-use-tile-ring", "::syncopate::chunk::PlanOp"> 
     as far as that comes after no tile, and behind its last one. So if a tile
     of any rank needs what stands later in a role's queue, by way of whatever
     transfers, that rank has no ring, and its tiles announce by flags what they
-    have computed.
+    have computed. So do tiles that several CTAs compute, since none of these
+    knows beforehand whether it will store the tile.
 
     Requires: realizations; footprints. Ensures: `tile` on the transfers that
     are handed over, and on no other. Example: test/passes/use-tile-ring.mlir.

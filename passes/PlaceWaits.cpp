@@ -88,6 +88,7 @@ private:
     std::vector<int64_t> tileValues, waitValues;
     tileValues.reserve(std::size(kTileColumns) * order->size());
     SmallVector<Wait> waits;
+    TableAttr ordered = *schedule.getTiles();
     for (auto [position, tile] : llvm::enumerate(*order)) {
       auto cta = static_cast<int64_t>(position) % ctas;
       waits.clear();
@@ -111,8 +112,7 @@ private:
             llvm::append_range(waitValues,
                                std::array<int64_t, 2>{signal, count});
       }
-      llvm::append_range(tileValues,
-                         KernelDependence::getCoordinates(kernel, tile));
+      llvm::append_range(tileValues, ordered.getRow(position).take_front(3));
       tileValues.push_back(begin);
       tileValues.push_back(begin + waits.size());
     }

@@ -58,7 +58,9 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
   ArrayRef<TileGroupRow> tileGroups = tables.getTileGroups();
   auto plan = cast<PlanOp>(schedule->getParentOp());
   bool produces = !plan.getBody().getOps<ProduceOp>().empty();
-  if (tileGroups.size() != (produces ? tables.getTiles().size() : 0))
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  auto tiles = static_cast<size_t>(kernel.getNumTiles());
+  if (tileGroups.size() != (produces ? tiles : 0))
     return schedule.emitOpError() << "expects tile_groups to have a row for "
                                      "each tile if tiles compute "
                                      "chunks, and else none, but got "
@@ -80,6 +82,26 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
              << "expects row " << number << " of groups to count "
              << counts[number] << " tiles, as many as are in it, but got "
              << group.count;
+  return success();
+}
+
+/// A tile that several CTAs compute hands nothing over.
+static LogicalResult checkShared(const ScheduleTables &tables) {
+  ScheduleOp schedule = tables.getSchedule();
+  auto plan = cast<PlanOp>(schedule->getParentOp());
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  ArrayRef<TileGroupRow> rows = tables.getTileGroups();
+  if (kernel.getParts() == 1 || rows.empty())
+    return success();
+  FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+  if (failed(order))
+    return failure();
+  for (int64_t tile : ArrayRef(*order).drop_front(kernel.getNumWholeTiles()))
+    if (rows[tile].commands.begin < rows[tile].commands.end)
+      return schedule.emitOpError()
+             << "expects tile " << tile
+             << " to hand nothing over, since several CTAs compute it, and the "
+                "role beside one has to know how often it is handed something";
   return success();
 }
 
@@ -181,7 +203,8 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
         failed(check("tile_groups", row, tile.commands, "commands",
                      *schedule.getCommands())))
       return failure();
-  if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)))
+  if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)) ||
+      failed(checkShared(tables)))
     return failure();
   const CallRow &call = tables.getCall();
   if (failed(check("calls", 0, call.open, "signals", signals)) ||
@@ -198,25 +221,43 @@ FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
   if (!tiles || tiles->getColumn("c2") != 2)
     return schedule.emitOpError(
         "has no ordered tiles; run chunk-order-tiles first");
-  if (tiles->getNumRows() != kernel.getNumTiles())
+  if (tiles->getNumRows() != kernel.getNumPositions())
     return schedule.emitOpError()
-           << "expects to order " << kernel.getNumTiles()
-           << " tiles, as many as the grid of its kernel has, but got "
-           << tiles->getNumRows();
+           << "expects to order " << kernel.getNumPositions()
+           << (kernel.getParts() > 1
+                   ? " tiles and parts of tiles, as many as its kernel computes"
+                   : " tiles, as many as the grid of its kernel has")
+           << ", but got " << tiles->getNumRows();
   SmallVector<int64_t> order;
+  order.reserve(kernel.getNumTiles());
   llvm::BitVector seen(kernel.getNumTiles());
-  for (int64_t position = 0; position < tiles->getNumRows(); ++position) {
+  std::array<int64_t, 3> grid{1, 1, 1};
+  llvm::copy(kernel.getTiles(), grid.begin());
+  for (int64_t position = 0, e = tiles->getNumRows(); position < e;
+       ++position) {
     ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
+    std::optional<int64_t> part = kernel.getPartAt(position);
     int64_t tile = 0;
     bool inside = true;
     for (auto [i, coordinate] : llvm::enumerate(row)) {
-      int64_t size = i < kernel.getTiles().size() ? kernel.getTiles()[i] : 1;
+      if (part && i == 2)
+        continue;
+      int64_t size = grid[i];
       inside &= coordinate >= 0 && coordinate < size;
       tile = tile * size + (inside ? coordinate : 0);
     }
     if (!inside)
       return schedule.emitOpError() << "orders tile [" << row << "] in row "
                                     << position << ", outside the grid";
+    if (part && (row.back() != *part || (*part > 0 && order.back() != tile)))
+      return schedule.emitOpError()
+             << "expects part " << *part << " of "
+             << (*part > 0 ? "the tile before" : "a tile") << " in row "
+             << position << ", but got [" << row << "]";
+    if (part && *part > 0) {
+      order.push_back(tile);
+      continue;
+    }
     if (seen.test(tile))
       return schedule.emitOpError()
              << "orders tile [" << row << "] twice, again in row " << position;

@@ -193,7 +193,8 @@ private:
 };
 
 /// The tiles of a schedule by their numbers, row-major in the grid of its
-/// kernel. Emits an error unless each tile of the grid is ordered once.
+/// kernel, at each position of the order. Emits an error unless each tile of
+/// the grid is ordered once, in parts where the kernel computes it in parts.
 mlir::FailureOr<llvm::SmallVector<int64_t>>
 readTileOrder(chunk::KernelOp kernel, chunk::ScheduleOp schedule);
 

@@ -39,6 +39,45 @@ static std::vector<std::vector<int64_t>> findCalls(PlanOp plan) {
   return calls;
 }
 
+namespace {
+
+/// The transfers that touch what tiles compute at a place and come after that.
+class Touching {
+public:
+  Touching(PlanGraph &graph, Place place)
+      : graph(graph), place(place),
+        indices{&graph.getReaders(place), &graph.getWriters(place),
+                &graph.getProducedIndex(place)} {}
+
+  /// Those that touch `region`. Neighbours mostly have the same.
+  ArrayRef<unsigned> findAfter(const Box &region) {
+    SmallVector<unsigned> overlaps;
+    for (BoxIndex *index : indices) {
+      index->forEachOverlap(region,
+                            [&](unsigned id) { overlaps.push_back(id); });
+      overlaps.push_back(~0u);
+    }
+    if (overlaps == last)
+      return after;
+    last = std::move(overlaps);
+    after.clear();
+    for (BoxIndex *index : ArrayRef(indices).drop_back())
+      index->forEachOverlap(region, [&](unsigned id) {
+        if (!graph.isBeforeTiles(id, place, region))
+          after.push_back(id);
+      });
+    return after;
+  }
+
+private:
+  PlanGraph &graph;
+  Place place;
+  std::array<BoxIndex *, 3> indices;
+  SmallVector<unsigned> last, after;
+};
+
+} // namespace
+
 TileGroups::TileGroups(PlanGraph &graph) {
   PlanOp plan = graph.getPlan();
   std::vector<std::vector<int64_t>> calls = findCalls(plan);
@@ -62,21 +101,21 @@ TileGroups::TileGroups(PlanGraph &graph) {
       continue;
     // Of those that a library call takes, nobody else waits for any.
     std::map<std::pair<SmallVector<unsigned>, int64_t>, int64_t> numbers;
+    std::vector<Touching> touching;
+    for (auto [footprint, buffer] : writes)
+      touching.emplace_back(graph, Place{rank, buffer});
+    groupOfTile[rank].reserve(kernel.getNumTiles());
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       auto coordinates = KernelDependence::getCoordinates(kernel, tile);
       SmallVector<unsigned> waiting;
-      for (auto [footprint, buffer] : writes) {
-        Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
+      for (auto [write, touch] : llvm::zip(writes, touching)) {
+        Box region =
+            getAccessedBox(write.first, write.second.getType(), coordinates);
         if (region.isEmpty())
           continue;
-        Place place{rank, buffer};
-        for (BoxIndex *index :
-             {&graph.getReaders(place), &graph.getWriters(place)})
-          index->forEachOverlap(region, [&](unsigned id) {
-            if (!isHandedOver(graph, id, rank, tile) &&
-                !graph.isBeforeTiles(id, place, region))
-              waiting.push_back(id);
-          });
+        for (unsigned id : touch.findAfter(region))
+          if (!isHandedOver(graph, id, rank, tile))
+            waiting.push_back(id);
       }
       groupOfTile[rank].push_back(-1);
       std::optional<int64_t> call;

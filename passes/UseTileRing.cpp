@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 #include "passes/Realizations.h"
+#include "passes/Tables.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -21,8 +22,10 @@ using namespace chunk;
 
 namespace {
 
-/// Decides which transfers of a plan tiles hand over. All that is said here of
-/// a transfer holds whatever the order of the tiles.
+/// Decides which transfers of a plan tiles hand over. Of the order of the tiles
+/// nothing matters but which ones several CTAs compute: these hand nothing
+/// over, since the role beside a CTA has to know how often it is handed
+/// something.
 class Ring {
 public:
   explicit Ring(PlanAnalysis &analysis)
@@ -31,7 +34,7 @@ public:
         needsTile(graph.size()), neededByTile(graph.size()) {}
 
   LogicalResult decide(KernelOp kernel) {
-    if (failed(findNeeded(kernel)))
+    if (failed(findNeeded(kernel)) || failed(findShared(kernel)))
       return failure();
     findCandidates();
     chooseRealization();
@@ -57,6 +60,21 @@ private:
     return success();
   }
 
+  /// Notes the tiles that several CTAs compute.
+  LogicalResult findShared(KernelOp kernel) {
+    if (kernel.getParts() == 1)
+      return success();
+    for (auto schedule : graph.getPlan().getBody().getOps<ScheduleOp>()) {
+      FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+      if (failed(order))
+        return failure();
+      for (int64_t tile :
+           ArrayRef(*order).drop_front(kernel.getNumWholeTiles()))
+        shared.insert({static_cast<int64_t>(schedule.getRank()), tile});
+    }
+    return success();
+  }
+
   /// A put that comes after nothing but one tile of its own rank.
   void findCandidates() {
     for (unsigned id = 0; id < graph.size(); ++id) {
@@ -71,6 +89,8 @@ private:
       for (int64_t tile = 0; !tileOf[id]; ++tile)
         if (groups.getGroup(queue.first, tile) == waited[0])
           tileOf[id] = tile;
+      if (shared.count({queue.first, *tileOf[id]}))
+        tileOf[id].reset();
     }
   }
 
@@ -146,6 +166,8 @@ private:
   /// whether a tile comes after it.
   std::vector<std::optional<uint64_t>> tileOf;
   llvm::BitVector needsTile, neededByTile;
+  /// Tiles of ranks that several CTAs compute.
+  std::set<std::pair<int64_t, int64_t>> shared;
 };
 
 struct UseTileRing : impl::UseTileRingPassBase<UseTileRing> {

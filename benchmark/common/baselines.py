@@ -131,7 +131,12 @@ class Baselines:
         m, n, k = self.data.shape
         ctas = torch.cuda.get_device_properties().multi_processor_count
         config = dataclasses.replace(choose_config(m, n, k), num_ctas=ctas)
-        constants = {**config.constexprs(), **config.options()}
+        parts = config.count_parts(m, n, k, ctas)
+        constants = {**config.constexprs(), **config.options(), "PARTS": parts}
+        if parts > 1:
+            slots = (ctas, config.block_m, config.block_n)
+            constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
+            constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
         grid = (ctas,)
         if not tma_can_address(n, k):
 

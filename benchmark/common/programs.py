@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import syncopate
+from syncopate.choices import Combine, Direction, Realization, names_of
 from syncopate.kernels import (
     GemmConfig,
     bind_gemm,
@@ -17,18 +18,13 @@ from syncopate.kernels import (
     gemm,
     gemm_pointers,
 )
-from syncopate.plan.templates import (
-    Combine,
-    all_reduce_tiles,
-    all_to_all_tiles,
-    reduce_scatter_tiles,
-)
+from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
 from syncopate.runtime.interface import TensorParam
 
 COLOCATED = ("ldst_colocated", "tma_colocated")
-REALIZATIONS = (*COLOCATED, "ldst_dedicated", "tma_dedicated", "copy_engine")
-NCCL = "nccl"
-DIRECTIONS = ("push", "pull")
+NCCL = Realization.NCCL.value
+REALIZATIONS = tuple(name for name in names_of(Realization)[::-1] if name != NCCL)
+DIRECTIONS = names_of(Direction)
 
 ITEM_BYTES = 2  # bf16, f16
 
@@ -178,50 +174,74 @@ def build_program(
     if config.num_ctas is not None and (variant.dedicated or variant.realization == NCCL):
         comm_ctas = min(comm_ctas, config.num_ctas // 2)
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
-    plan = syncopate.Plan(workload.value, mesh=[world_size])
-    bound = _ADDITIONS[workload](plan, (m, n, k), dtype, variant)
+    strategy = dataclasses.replace(
+        make_strategy(variant, workload, config), algorithm=algorithm, comm_ctas=comm_ctas
+    )
+    plan, bound = plan_workload((m, n, k), strategy, world_size, workload, dtype)
     pointers = not tma_can_address(n, k)
     return syncopate.compile(
         gemm_pointers if pointers else gemm,
         plan,
         **(bind_gemm_pointers if pointers else bind_gemm)(bound.pop("a"), n, config, **bound),
-        strategy=syncopate.Strategy(
-            algorithm=algorithm,
-            direction=variant.direction,
-            realization=variant.realization,
-            splits=variant.splits,
-            group=config.group_m,
-            pause=variant.pause,
-            comm_ctas=comm_ctas,
-            waves=variant.waves,
-            slots=variant.slots,
-        ),
+        strategy=strategy,
         target="sm_90",
         timeout=timeout,
     )
 
 
-def _add_all_gather(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+def make_strategy(variant: Variant, workload: Workload, config: GemmConfig) -> syncopate.Strategy:
+    """The choices of a variant."""
+    return syncopate.Strategy(
+        direction=variant.direction,
+        realization=variant.realization,
+        splits=variant.splits,
+        group_m=config.group_m,
+        pause=variant.pause,
+        comm_ctas=variant.comm_ctas,
+        waves=variant.waves,
+        slots=variant.slots,
+        combine=variant.combine if workload.sums else None,
+        reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
+    )
+
+
+def plan_workload(
+    shape: tuple[int, int, int],
+    strategy: syncopate.Strategy,
+    world_size: int,
+    workload: Workload,
+    dtype: str = "bf16",
+) -> tuple[Any, dict[str, Any]]:
+    """The plan of a workload, and what is A, and, where it is the plan's, C.
+
+    Args:
+        shape: M, N and K of one rank's GEMM.
+        strategy: How.
+        world_size: Number of ranks.
+        workload: What is moved.
+        dtype: Of A, B and C.
+    """
+    plan = syncopate.Plan(workload.value, mesh=[world_size])
+    return plan, _ADDITIONS[workload](plan, shape, dtype, strategy)
+
+
+def _add_all_gather(plan: Any, shape: Any, dtype: str, strategy: Any) -> dict[str, Any]:
     m, _, k = shape
     a = plan.buffer("a", (m, k), dtype, shard_axis=0)
     plan.all_gather(a, axis=0)
     return {"a": a}
 
 
-def _add_sum(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+def _add_sum(plan: Any, shape: Any, dtype: str, strategy: Any) -> dict[str, Any]:
     m, n, k = shape
     c = plan.buffer("c", (m, n), dtype)
     (reduce_scatter_tiles if plan.name == Workload.GEMM_RS.value else all_reduce_tiles)(
-        plan,
-        c,
-        combine=variant.combine,
-        direction=variant.direction,
-        reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
+        plan, c, strategy
     )
     return {"a": syncopate.Tensor("a", (m, k), dtype), "c": c}
 
 
-def _add_exchange_before(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+def _add_exchange_before(plan: Any, shape: Any, dtype: str, strategy: Any) -> dict[str, Any]:
     m, _, k = shape
     mine, received = plan.buffer("a", (m, k), dtype), plan.buffer("received", (m, k), dtype)
     for rank in range(plan.world_size):
@@ -230,7 +250,7 @@ def _add_exchange_before(plan: Any, shape: Any, dtype: str, variant: Variant) ->
     return {"a": received}
 
 
-def _add_exchange_after(plan: Any, shape: Any, dtype: str, variant: Variant) -> dict[str, Any]:
+def _add_exchange_after(plan: Any, shape: Any, dtype: str, strategy: Any) -> dict[str, Any]:
     m, n, k = shape
     c, received = plan.buffer("c", (m, n), dtype), plan.buffer("received", (m, n), dtype)
     all_to_all_tiles(plan, c, received)

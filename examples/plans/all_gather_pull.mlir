@@ -3,7 +3,7 @@
 //
 //   syncopate-opt --syncopate-plan-pipeline examples/plans/all_gather_pull.mlir
 
-chunk.plan @all_gather_pull mesh [4] strategy <algorithm = direct, direction = pull, splits = 2, realization = copy_engine, order = arrival, group = 8> {
+chunk.plan @all_gather_pull mesh [4] strategy <algorithm = direct, direction = pull, splits = 2, realization = copy_engine, order = arrival, group_m = 8> {
   %a = chunk.buffer "a" : !chunk.buffer<512x512xbf16>
   chunk.input %a[0, 0] sizes [128, 512] on 0 : !chunk.buffer<512x512xbf16>
   chunk.input %a[128, 0] sizes [128, 512] on 1 : !chunk.buffer<512x512xbf16>

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
 from syncopate.errors import SyncopateError
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 _PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/plans.md)"
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
-    "algorithm=direct|ring|bidirectional_ring|hierarchical|recursive_doubling direction=push|pull splits=N "
-    "realization=copy_engine|tma_dedicated|tma_colocated|ldst_dedicated|ldst_colocated order=arrival|grouped group=N "
+    f"algorithm={'|'.join(names_of(Algorithm))} direction={'|'.join(names_of(Direction))} splits=N "
+    f"realization={'|'.join(names_of(Realization))} order={'|'.join(names_of(TileOrder))} group_m=N "
     "pause=NS comm_ctas=N (default: none)"
 )
 
@@ -69,31 +70,27 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument(
         "--realization",
-        choices=(
-            "ldst_colocated",
-            "ldst_dedicated",
-            "tma_colocated",
-            "tma_dedicated",
-            "copy_engine",
-        ),
+        # Library calls take what tiles compute.
+        choices=[name for name in names_of(Realization) if name != Realization.NCCL.value],
         default="ldst_colocated",
         help="who moves the data (default: %(default)s)",
     )
     demo.add_argument(
         "--algorithm",
-        choices=("direct", "ring", "bidirectional_ring", "recursive_doubling"),
+        # The ranks are one node.
+        choices=[name for name in names_of(Algorithm) if name != Algorithm.HIERARCHICAL.value],
         default="direct",
         help="between which ranks the all-gather's blocks travel (default: %(default)s)",
     )
     demo.add_argument(
         "--direction",
-        choices=("push", "pull"),
+        choices=names_of(Direction),
         default="push",
         help="who carries the transfers out (default: %(default)s)",
     )
     demo.add_argument(
         "--splits",
-        type=_number(4096),
+        type=_number(RANGES["splits"][-1]),
         default=1,
         metavar="N",
         help="pieces per transfer, up to 4096 (default: %(default)s)",

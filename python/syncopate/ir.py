@@ -19,8 +19,12 @@ _RUNNING = re.compile(r"^Failure while executing pass pipeline:\n")
 
 
 def new_context() -> ir.Context:
-    """Returns a context that knows the chunk dialect, and Triton's dialects as opaque ones."""
+    """Returns a context that knows the chunk dialect, and Triton's dialects as opaque ones.
+
+    It works on the caller's thread alone: a module has one plan, and passes go over that one after another.
+    """
     context = ir.Context()
+    context.enable_multithreading(False)
     context.load_all_available_dialects()
     return context
 

@@ -164,6 +164,39 @@ chunk.plan @p mesh [2] {
 
 // -----
 
+// kernel_c8
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects parts to be positive, but got 0}}
+  chunk.kernel @k tiles [4] ctas 3 parts 0 args() {}
+}
+
+// -----
+
+// kernel_c8
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects a grid of one or two dimensions if tiles are computed in parts, but got 3}}
+  chunk.kernel @k tiles [4, 1, 1] ctas 3 parts 2 args() {}
+}
+
+// -----
+
+// kernel_c8
+chunk.plan @p mesh [2] {
+  // expected-error @+1 {{expects a CTA for each part of the last round, but got 5 CTAs for 2 tiles in 3 parts each}}
+  chunk.kernel @k tiles [7] ctas 5 parts 3 args() {}
+}
+
+// -----
+
+// kernel_c8
+chunk.plan @p mesh [2] {
+  %n = chunk.buffer "n" : !chunk.buffer<8xi32>
+  // expected-error @+1 {{expects whole tiles if what they need is read at run time}}
+  chunk.kernel @k tiles [7] ctas 3 parts 3 args() needs(%n[0] : !chunk.buffer<8xi32>) {}
+}
+
+// -----
+
 // kernel_c3
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
@@ -341,8 +374,8 @@ chunk.plan @p mesh [2] strategy <splits = 9223372036854775807> {}
 // -----
 
 // strategy_c1
-// expected-error @+1 {{expects group to be positive, but got 0}}
-chunk.plan @p mesh [2] strategy <group = 0> {}
+// expected-error @+1 {{expects group_m to be positive, but got 0}}
+chunk.plan @p mesh [2] strategy <group_m = 0> {}
 
 // -----
 

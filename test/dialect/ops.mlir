@@ -2,8 +2,8 @@
 // RUN: syncopate-opt %s --mlir-print-op-generic | syncopate-opt | FileCheck %s
 
 // CHECK-LABEL: chunk.plan @everything mesh [2, 2]
-// CHECK-SAME: strategy <algorithm = ring, direction = pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3>
-chunk.plan @everything mesh [2, 2] strategy <algorithm = ring, direction = pull, splits = 3, realization = copy_engine, order = grouped, group = 4, comm_ctas = 3> {
+// CHECK-SAME: strategy <algorithm = ring, direction = pull, splits = 3, realization = copy_engine, order = grouped, group_m = 4, comm_ctas = 3>
+chunk.plan @everything mesh [2, 2] strategy <algorithm = ring, direction = pull, splits = 3, realization = copy_engine, order = grouped, group_m = 4, comm_ctas = 3> {
   // CHECK: %[[A:.+]] = chunk.buffer "a" : <8x?xbf16>
   %a = chunk.buffer "a" : !chunk.buffer<8x?xbf16>
   // CHECK: %[[B:.+]] = chunk.buffer "b" : <8x4xf8E4M3FN>
@@ -55,9 +55,15 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring, direction = pull,
 // Fields of a strategy that have their default are left out.
 // CHECK-LABEL: chunk.plan @defaults mesh [1]
 // CHECK-SAME: strategy <>
-chunk.plan @defaults mesh [1] strategy <splits = 0, group = 8> {
+chunk.plan @defaults mesh [1] strategy <splits = 0, group_m = 8> {
   // CHECK: chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {
   chunk.kernel @empty tiles [1] ctas 1 comm_ctas 4 args() {}
+}
+
+// CHECK-LABEL: chunk.plan @split_tiles mesh [1]
+chunk.plan @split_tiles mesh [1] {
+  // CHECK: chunk.kernel @k tiles [5] ctas 4 parts 3 args() {
+  chunk.kernel @k tiles [5] ctas 4 parts 3 args() {}
 }
 
 // CHECK-LABEL: chunk.plan @one_choice mesh [1]

@@ -190,7 +190,7 @@ def _new_plan(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _strategy(plan: Any, a: Any) -> tuple[Any, dict[str, Any]]:
-    names = ("algorithm", "direction", "realization", "splits", "order", "group", "pause")
+    names = ("algorithm", "direction", "realization", "splits", "order", "group_m", "pause")
     return syncopate.Strategy, {name: getattr(syncopate.Strategy(), name) for name in names}
 
 

@@ -29,14 +29,14 @@ VALUES = {
     "splits": ("1", "2", "3", "7", "40"),
     "realization": ("copy_engine", "ldst_colocated"),
     "order": ("arrival", "grouped"),
-    "group": ("1", "2", "8", "1000"),
+    "group_m": ("1", "2", "8", "1000"),
     "pause": ("0", "500", "1000000"),
 }
 _OPTIONS = {
     "chunk-decompose-collectives": ("algorithm", "direction"),
     "chunk-split-transfers": ("splits",),
     "chunk-assign-realization": ("realization",),
-    "chunk-order-tiles": ("order", "group"),
+    "chunk-order-tiles": ("order", "group_m"),
     "chunk-build-tables": ("pause",),
     "syncopate-plan-pipeline": tuple(VALUES),
     "syncopate-pipeline": tuple(VALUES),

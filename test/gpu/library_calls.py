@@ -15,12 +15,7 @@ from workloads import random_matrix
 
 import syncopate
 from syncopate.kernels import GemmConfig, add_activate, add_rms_norm, bind_gemm, gemm
-from syncopate.plan.templates import (
-    Combine,
-    all_reduce_tiles,
-    all_to_all_tiles,
-    reduce_scatter_tiles,
-)
+from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
 from syncopate.runtime import ProcessGroup, load
 
 KINDS = ("all_reduce", "reduce_scatter", "all_to_all")
@@ -66,17 +61,17 @@ def build(
 ) -> Calls:
     """Compiles one."""
     m, n, k = shape
+    strategy = syncopate.Strategy(realization="nccl", waves=waves, slots=slots)
     plan = syncopate.Plan(kind, [world])
     c = plan.buffer("c", (m, n), "bf16")
     if kind == "all_reduce":
-        all_reduce_tiles(plan, c, combine=Combine.STRATEGY)
+        all_reduce_tiles(plan, c, strategy)
     elif kind == "reduce_scatter":
-        reduce_scatter_tiles(plan, c, combine=Combine.STRATEGY)
+        reduce_scatter_tiles(plan, c, strategy)
     else:
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), "bf16"))
     config = GemmConfig(block_n=block_n, num_ctas=ctas)
     bind = bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c)
-    strategy = syncopate.Strategy(realization="nccl", waves=waves, slots=slots)
     program = syncopate.compile(gemm, plan, **bind, strategy=strategy, timeout=20.0)
     return Calls(kind, shape, world, program)
 

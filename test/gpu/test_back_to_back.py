@@ -4,7 +4,7 @@ Also what compute-sanitizer is given: `compute-sanitizer --tool memcheck python 
 with SYNCOPATE_CALLS=3 in the environment.
 """
 
-import functools
+import dataclasses
 import os
 
 import pytest
@@ -16,8 +16,9 @@ from workloads import random_matrix
 
 import syncopate
 from syncopate.abi import Realization
+from syncopate.choices import Shots
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Shots, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.runtime import load
 
 pytestmark = pytest.mark.gpu(1)
@@ -26,9 +27,9 @@ CALLS = int(os.environ.get("SYNCOPATE_CALLS", "10000"))
 M, N, K = 512, 256, 256
 CONFIG = GemmConfig(block_n=128, num_ctas=24)
 SUMS = {
-    "reduce_scatter": reduce_scatter_tiles,
-    "all_reduce": functools.partial(all_reduce_tiles, shots=Shots.TWO),
-    "all_reduce_once": functools.partial(all_reduce_tiles, shots=Shots.ONE),
+    "reduce_scatter": (reduce_scatter_tiles, None),
+    "all_reduce": (all_reduce_tiles, Shots.TWO),
+    "all_reduce_once": (all_reduce_tiles, Shots.ONE),
 }
 REALIZATIONS = [realization for realization in Realization if realization is not Realization.NCCL]
 
@@ -43,8 +44,13 @@ def build(workload, realization, direction):
         plan.all_gather(a)
         return syncopate.compile(gemm, plan, **bind_gemm(a, N, CONFIG), strategy=strategy)
     c = plan.buffer("c", (M, N), "bf16")
-    reducing = "ldst_dedicated" if realization.is_dedicated else "ldst_colocated"
-    SUMS[workload](plan, c, direction=direction, reducing=reducing)
+    template, shots = SUMS[workload]
+    strategy = dataclasses.replace(
+        strategy,
+        shots=shots,
+        reducing="ldst_dedicated" if realization.is_dedicated else "ldst_colocated",
+    )
+    template(plan, c, strategy)
     a = syncopate.Tensor("a", (M, K), "bf16")
     return syncopate.compile(gemm, plan, **bind_gemm(a, N, CONFIG, c=c), strategy=strategy)
 

@@ -1,5 +1,7 @@
 """GEMMs of every element type and layout, with an epilogue, as consumers and producers, on several ranks of one GPU."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,9 @@ import torch
 from producer_programs import Producer
 from sim_gemms import GemmCase, Program
 
-from syncopate.compiler.strategy import Realization
+from syncopate.choices import Combine, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.kernels import Activation, GemmConfig, Precision
-from syncopate.plan.templates import Combine
 from syncopate.runtime import load
 
 pytestmark = pytest.mark.gpu(1)
@@ -23,6 +24,11 @@ CALLS, INPUTS = 12, 3
 BLOCKS = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=3, num_ctas=32)
 LDST, DEDICATED = Realization.LDST_COLOCATED.value, Realization.LDST_DEDICATED.value
 ENGINE, TMA = Realization.COPY_ENGINE.value, Realization.TMA_COLOCATED.value
+
+
+def split(num_ctas, parts):
+    """So many CTAs, of which several compute each tile of the last round."""
+    return dataclasses.replace(BLOCKS, num_ctas=num_ctas, parts=parts)
 
 
 def case(program, dtype="bf16", out_dtype="bf16", world=2, shape=(384, 200, 168), **options):
@@ -57,6 +63,12 @@ CASES = [
     case(_RS, "f8E4M3FN", "bf16", shape=(384, 208, 176), transpose_b=True, pointers=False),
     case(_AR, "f8E5M2", "bf16", shape=(384, 197, 141), transpose_a=True),
     case(_RS, "f32", "f32", transpose_a=True, transpose_b=True, pointers=False, tolerance=3e-3),
+    # A last round of two tiles of 24, each in several parts.
+    case(_AG, shape=(384, 197, 141), config=split(11, 5)),
+    case(_AG, world=3, pointers=False, shape=(384, 200, 360), config=split(22, None)),
+    case(_RS, world=3, pointers=False, config=split(11, 4)),
+    case(_AR, shape=(384, 197, 141), realization=ENGINE, config=split(22, 3)),
+    case(_A2A, world=3, pointers=False, bias=True, config=split(11, 3)),
     # Bias and activation.
     case(_AG, world=3, shape=(343, 197, 141), bias=True, activation=Activation.GELU),
     case(_AG, bias=True, activation=Activation.RELU, pointers=False),

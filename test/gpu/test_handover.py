@@ -10,8 +10,9 @@ import torch
 from workloads import random_matrix
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.runtime import load
 from syncopate.runtime.handover import ring_role
 
@@ -87,15 +88,13 @@ def test_sums_of_tiles_that_are_handed_over(groups, world, realization, combine,
     config = GemmConfig(block_n=128, num_ctas=12 // world)
     plan = syncopate.Plan("sum", [world])
     parts = plan.buffer("c", (m, n), "bf16")
-    template(
-        plan,
-        parts,
+    strategy = syncopate.Strategy(
+        realization=realization,
         splits=256 // config.block_m,
         combine=combine,
-        direction="push",
-        realization=realization,
         reducing="ldst_colocated",
     )
+    template(plan, parts, strategy)
     a = syncopate.Tensor("a", (m, k), "bf16")
     program = syncopate.compile(gemm, plan, **bind_gemm(a, n, config, c=parts), timeout=10.0)
     # Where tiles wait for what the role itself has added behind tiles, it hears of tiles by flags; and where what it

@@ -7,6 +7,7 @@ pytest.importorskip("triton")
 import torch
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.kernels import (
     GemmConfig,
     bind_combine_rows,
@@ -14,7 +15,6 @@ from syncopate.kernels import (
     combine_rows,
     grouped_gemm,
 )
-from syncopate.plan.templates import Combine
 from syncopate.plan.tokens import RoutingShape, combine_tokens, dispatch_tokens
 from syncopate.runtime import load
 from syncopate.runtime.routing import route_tokens
@@ -71,13 +71,15 @@ def test_dispatch_is_right_for_every_routing(
 ):
     shape = RoutingShape(world, count, TOP_K, world * EXPERTS_PER_RANK, 64, splits)
     plan = syncopate.Plan("dispatch", [world])
-    dispatch = dispatch_tokens(plan, shape, width, "bf16", direction=direction)
+    strategy = syncopate.Strategy(
+        direction=direction, realization=realization, comm_ctas=16 // world
+    )
+    dispatch = dispatch_tokens(plan, shape, width, "bf16", strategy=strategy)
     config = GemmConfig(block_m=64, block_n=128, num_ctas=96 // world)
     program = syncopate.compile(
         grouped_gemm,
         plan,
         **bind_grouped_gemm(dispatch, shape, n, config),
-        strategy=syncopate.Strategy(realization=realization, comm_ctas=16 // world),
         timeout=10.0,
     )
     generator = torch.Generator("cuda").manual_seed(world)
@@ -130,17 +132,19 @@ def test_combine_is_right_for_every_routing(groups, world, combine, realization,
         shape,
         n,
         "bf16",
-        splits=2,
-        combine=combine,
-        realization=realization,
-        reducing="ldst_dedicated" if dedicated else "ldst_colocated",
+        strategy=syncopate.Strategy(
+            realization=realization,
+            splits=2,
+            comm_ctas=16 // world,
+            combine=combine,
+            reducing="ldst_dedicated" if dedicated else "ldst_colocated",
+        ),
     )
     config = GemmConfig(block_m=32, block_n=128, num_warps=4, num_ctas=96 // world)
     program = syncopate.compile(
         combine_rows,
         plan,
         **bind_combine_rows(combined, shape, config),
-        strategy=syncopate.Strategy(comm_ctas=16 // world),
         timeout=10.0,
     )
     generator = torch.Generator("cuda").manual_seed(world)

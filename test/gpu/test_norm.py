@@ -18,19 +18,19 @@ CALLS, EPSILON = 30, 1e-5
 
 
 def build(world, m, n, k, realization):
-    strategy = syncopate.Strategy(realization=realization, comm_ctas=8)
+    strategy = syncopate.Strategy(realization=realization, splits=2, comm_ctas=8)
     plan = syncopate.Plan("gemm_rs", [world])
     c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c, splits=2)
+    reduce_scatter_tiles(plan, c, strategy)
     config = GemmConfig(block_n=128, num_ctas=72 // world)
     bind = bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c)
-    first = syncopate.compile(gemm, plan, **bind, strategy=strategy, timeout=10.0)
+    first = syncopate.compile(gemm, plan, **bind, timeout=10.0)
     plan = syncopate.Plan("norm_ag", [world])
     own = plan.buffer("own", (m // world, n), "bf16")
     y = plan.buffer("y", (m, n), "bf16")
-    all_gather_tiles(plan, own, y, splits=2)
+    all_gather_tiles(plan, own, y, strategy)
     bind = bind_add_rms_norm(own, epsilon=EPSILON, num_ctas=72 // world)
-    return first, syncopate.compile(add_rms_norm, plan, **bind, strategy=strategy, timeout=10.0)
+    return first, syncopate.compile(add_rms_norm, plan, **bind, timeout=10.0)
 
 
 @pytest.mark.parametrize("world", [2, 3])

@@ -3,6 +3,7 @@
 Calls overlap, so that a rank may be far behind while its peers are in the next call.
 """
 
+import dataclasses
 import random
 
 import pytest
@@ -52,7 +53,8 @@ def build(workload, realization, direction, world, ctas):
             all_to_all_tiles(plan, c, plan.buffer("received", (m, N), "bf16"))
         else:
             reducing = "ldst_dedicated" if realization.is_dedicated else "ldst_colocated"
-            SUMS[workload](plan, c, direction=direction, reducing=reducing)
+            strategy = dataclasses.replace(strategy, reducing=reducing)
+            SUMS[workload](plan, c, strategy)
     return syncopate.compile(
         slow_gemm, plan, **bind_slow_gemm(a, N, config, c=c), strategy=strategy, timeout=20.0
     )

@@ -1,7 +1,5 @@
 """Programs whose tiles compute parts of a sum, on several ranks of one GPU: many calls in a row, the same bits."""
 
-import functools
-
 import pytest
 
 pytest.importorskip("torch")
@@ -10,16 +8,17 @@ import torch
 from workloads import random_matrix
 
 import syncopate
+from syncopate.choices import Combine, Shots
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, Shots, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.runtime import load
 
 pytestmark = pytest.mark.gpu(1)
 
 TEMPLATES = {
-    "reduce_scatter": reduce_scatter_tiles,
-    "all_reduce": functools.partial(all_reduce_tiles, shots=Shots.TWO),
-    "all_reduce_once": functools.partial(all_reduce_tiles, shots=Shots.ONE),
+    "reduce_scatter": (reduce_scatter_tiles, None),
+    "all_reduce": (all_reduce_tiles, Shots.TWO),
+    "all_reduce_once": (all_reduce_tiles, Shots.ONE),
 }
 CASES = [
     ("reduce_scatter", Combine.TILES, "push", "ldst_colocated", "ldst_colocated"),
@@ -53,21 +52,22 @@ def test_sums_are_right_and_repeat(groups, world, what, combine, direction, real
     m, n, k = 256 * world, 512, 256
     plan = syncopate.Plan("sum", [world])
     parts = plan.buffer("c", (m, n), "bf16")
-    TEMPLATES[what](
-        plan,
-        parts,
-        splits=2,
-        combine=combine,
+    template, shots = TEMPLATES[what]
+    strategy = syncopate.Strategy(
         direction=direction,
         realization=realization,
+        splits=2,
+        comm_ctas=16 // world,
+        combine=combine,
+        shots=shots,
         reducing=reducing,
     )
+    template(plan, parts, strategy)
     config = GemmConfig(block_n=128, num_ctas=96 // world)
     program = syncopate.compile(
         gemm,
         plan,
         **bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=parts),
-        strategy=syncopate.Strategy(comm_ctas=16 // world),
         timeout=10.0,
     )
     weights = [random_matrix((n, k), 7000 + rank) for rank in range(world)]
@@ -103,7 +103,8 @@ def test_sum_of_eight_parts_is_rounded_once(groups, what):
     world, m, n, k = 8, 1000, 256, 64
     plan = syncopate.Plan("sum", [world])
     parts = plan.buffer("c", (m, n), "bf16")
-    TEMPLATES[what](plan, parts, combine=Combine.ROLE)
+    template, shots = TEMPLATES[what]
+    template(plan, parts, syncopate.Strategy(combine=Combine.ROLE, shots=shots))
     config = GemmConfig(block_n=128, num_ctas=12)
     program = syncopate.compile(
         gemm,

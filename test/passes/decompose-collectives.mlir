@@ -61,7 +61,7 @@ chunk.plan @named mesh [3] {
 // A strategy goes before the default.
 // PUSH-LABEL: chunk.plan @strategy
 // PUSH: chunk.get
-chunk.plan @strategy mesh [2] strategy <algorithm = direct, direction = pull, splits = 1, realization = copy_engine, order = arrival, group = 8> {
+chunk.plan @strategy mesh [2] strategy <algorithm = direct, direction = pull, splits = 1, realization = copy_engine, order = arrival, group_m = 8> {
   %a = chunk.buffer "a" : !chunk.buffer<2xf32>
   %t = chunk.all_gather %a axis 0 group [0, 1] : !chunk.buffer<2xf32>
 }

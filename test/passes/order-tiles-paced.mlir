@@ -1,5 +1,5 @@
-// RUN: syncopate-opt %s --chunk-order-tiles="order=paced group=2" -split-input-file | FileCheck %s
-// RUN: syncopate-opt %s --chunk-order-tiles="order=arrival group=2" -split-input-file | FileCheck %s --check-prefix=ARRIVAL
+// RUN: syncopate-opt %s --chunk-order-tiles="order=paced group_m=2" -split-input-file | FileCheck %s
+// RUN: syncopate-opt %s --chunk-order-tiles="order=arrival group_m=2" -split-input-file | FileCheck %s --check-prefix=ARRIVAL
 
 // Rank 1 makes rows for ranks 2 and 0, and then its own. With four CTAs and blocks of two rows of tiles, one column is for
 // each peer in turn.

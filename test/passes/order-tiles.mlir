@@ -1,5 +1,5 @@
-// RUN: syncopate-opt %s --chunk-order-tiles=group=2 -split-input-file -verify-diagnostics | FileCheck %s
-// RUN: syncopate-opt %s --chunk-order-tiles="order=grouped group=2" -split-input-file -verify-diagnostics | FileCheck %s --check-prefix=GROUPED
+// RUN: syncopate-opt %s --chunk-order-tiles=group_m=2 -split-input-file -verify-diagnostics | FileCheck %s
+// RUN: syncopate-opt %s --chunk-order-tiles="order=grouped group_m=2" -split-input-file -verify-diagnostics | FileCheck %s --check-prefix=GROUPED
 
 !buf = !chunk.buffer<6x4xf32>
 // CHECK-LABEL: chunk.plan @ring

@@ -1,4 +1,4 @@
-// RUN: syncopate-opt %s --chunk-order-tiles=group=8 --chunk-allocate-signals --chunk-place-waits | FileCheck %s
+// RUN: syncopate-opt %s --chunk-order-tiles=group_m=8 --chunk-allocate-signals --chunk-place-waits | FileCheck %s
 // RUN: not syncopate-opt %s --chunk-place-waits 2>&1 | FileCheck %s --check-prefix=UNSIGNALLED
 // UNSIGNALLED: has no signals; run chunk-allocate-signals first
 

@@ -44,6 +44,7 @@ class Program:
     signal_layout: SignalLayout
     per_rank: list[dict[str, list[tuple[int, ...]]]] = field(default_factory=list)
     comm_ctas: int = 0
+    tiles: tuple[int, ...] = (1, 1)
 
     def rank_tables(self, rank: int) -> dict[str, Table]:
         return {
@@ -76,7 +77,8 @@ def all_gather(
     end = engine_done + 1
     layout = SignalLayout(world, ready, ready_twin, done, done_twin, engine_done, end, end, end)
     buffers = [BufferSpec("a", shape, "bf16", inputs)]
-    program = Program(world, num_ctas, tiles, buffers, layout)
+    grid = (-(-shape[0] // tiles[0]), -(-columns // tiles[1]))
+    program = Program(world, num_ctas, tiles, buffers, layout, tiles=grid)
     engine = realization == ENGINE
     for rank in range(world):
         waits: list[tuple[int, ...]] = []

@@ -37,7 +37,7 @@ class Producer:
         m, n, k = 64 * world, 80, 48
         plan = syncopate.Plan("sum", [world])
         c = plan.buffer("c", (m, n), dtype)
-        reduce_scatter_tiles(plan, c, realization="ldst_colocated")
+        reduce_scatter_tiles(plan, c)
         tiles = (m // BM, -(-n // BN))
         ctas = tiles[0] * tiles[1] if kernel is kernels.one_tile else 3
         self.inputs = {"a": (m, k), "b": (n, k)}

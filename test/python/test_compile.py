@@ -226,7 +226,7 @@ def test_kernel_has_to_be_a_triton_function():
         {"splits": -1},
         {"splits": 5000},
         {"splits": True},
-        {"group": -1},
+        {"group_m": -1},
         {"pause": -1},
         {"pause": 2_000_000},
         {"comm_ctas": 0},

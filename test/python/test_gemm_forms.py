@@ -37,11 +37,12 @@ def gemm_rs(target: str, dtype: str, *, descriptors: bool = False, **options: An
     """GEMM + reduce-scatter on two ranks; N and K are not whole blocks."""
     plan = syncopate.Plan("gemm_rs", [2])
     c = plan.buffer("c", (M, N), "bf16" if dtype.startswith("f8") else dtype)
-    reduce_scatter_tiles(plan, c, realization="copy_engine", reducing="ldst_dedicated")
+    strategy = Strategy(realization="copy_engine", reducing="ldst_dedicated", comm_ctas=2)
+    reduce_scatter_tiles(plan, c, strategy)
     a = Tensor("a", (K, M) if options.get("transpose_a") else (M, K), dtype)
     bind = (bind_gemm if descriptors else bind_gemm_pointers)(a, N, CONFIG, c=c, **options)
     kernel = gemm if descriptors else gemm_pointers
-    return syncopate.compile(kernel, plan, **bind, target=target, strategy=Strategy(comm_ctas=2))
+    return syncopate.compile(kernel, plan, **bind, target=target)
 
 
 @pytest.mark.parametrize(

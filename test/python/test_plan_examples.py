@@ -9,9 +9,10 @@ import pytest
 import syncopate
 from syncopate import Plan
 from syncopate._tools import find_tool
+from syncopate.choices import Combine
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
 from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
 from syncopate.sim.check import check_plan

@@ -10,8 +10,9 @@ from producer_programs import Producer
 
 import syncopate
 from syncopate import Strategy, SyncopateError, Tensor
+from syncopate.choices import Combine
 from syncopate.kernels import GemmConfig, bind_gemm, bind_gemm_pointers, gemm, gemm_pointers
-from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 
 SMALL = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_ctas=4)
 TEMPLATES = {"rs": reduce_scatter_tiles, "ar": all_reduce_tiles}
@@ -23,7 +24,7 @@ def sum_plan(
 ) -> tuple[Any, Any]:
     plan = syncopate.Plan("sum", [world])
     c = plan.buffer("c", shape, dtype)
-    TEMPLATES[what](plan, c, **kw)
+    TEMPLATES[what](plan, c, Strategy(comm_ctas=2, **kw))
     return plan, c
 
 
@@ -43,7 +44,7 @@ def build(
         Tensor("a", (m, k), "bf16"), n, SMALL, c=c
     )
     kernel = gemm if descriptors else gemm_pointers
-    return syncopate.compile(kernel, plan, **bind, target=target, strategy=Strategy(comm_ctas=2))
+    return syncopate.compile(kernel, plan, **bind, target=target)
 
 
 @pytest.mark.parametrize("target", [*OLDER, "sm_90", "sm_100"])

@@ -6,9 +6,10 @@ import pytest
 
 import syncopate
 from syncopate.abi import Realization
+from syncopate.choices import Combine
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
 from syncopate.kernels.bind import bind_gemm, bind_gemm_pointers
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
 
 SMALL = GemmConfig(block_n=64, num_warps=4, num_ctas=8)
 ACQUIRE = r"ld\.(global\.sys\.acquire|acquire\.sys\.global|global\.acquire\.sys)"
@@ -46,7 +47,8 @@ def build_sum(combine, realization="ldst_colocated"):
     """A GEMM whose tiles compute parts of a sum, of which each rank gets a block."""
     plan = syncopate.Plan("sum", [2])
     c = plan.buffer("c", (512, 256), "bf16")
-    reduce_scatter_tiles(plan, c, combine=combine, realization=realization)
+    strategy = syncopate.Strategy(realization=realization, combine=combine)
+    reduce_scatter_tiles(plan, c, strategy)
     a = syncopate.Tensor("a", (512, 256), "bf16")
     return syncopate.compile(gemm, plan, **bind_gemm(a, 256, SMALL, c=c))
 

@@ -105,3 +105,30 @@ def test_import_needs_neither_torch_nor_triton():
         "assert not {'torch', 'triton'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_launchers_of_the_same_code_share_it(monkeypatch):
+    handles = iter(range(100, 200))
+    calls = []
+
+    def load(cubin, name, shared_bytes, device):
+        calls.append(("load", device))
+        return next(handles), next(handles)
+
+    monkeypatch.setattr(launch.cuda, "load_function", load)
+    monkeypatch.setattr(launch.cuda, "resident_ctas", lambda *_: 132)
+    monkeypatch.setattr(launch.cuda, "function", lambda _: None)
+    monkeypatch.setattr(launch.cuda, "call", lambda name, module: calls.append((name, module)))
+    same = [launch.KernelLauncher(image(("n", "i32")), 0, (n, 1, 1)) for n in (1, 2)]
+    other = launch.KernelLauncher(image(("n", "i32")), 1, (1, 1, 1))
+    assert calls == [("load", 0), ("load", 1)]
+    same[0].arguments.set_scalar("n", 5)
+    assert read(same[1].arguments, 0, 4) == bytes(4)
+    same[0].close()
+    same[0].close()
+    assert len(calls) == 2
+    same[1].close()
+    other.close()
+    assert calls[2:] == [("cuModuleUnload", 100), ("cuModuleUnload", 102)]
+    launch.KernelLauncher(image(("n", "i32")), 0, (1, 1, 1)).close()
+    assert calls[4:] == [("load", 0), ("cuModuleUnload", 104)]

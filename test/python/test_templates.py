@@ -5,6 +5,9 @@ import re
 import pytest
 
 import syncopate
+from syncopate import Strategy
+from syncopate.abi import Realization
+from syncopate.choices import Combine, Shots
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import (
     GemmConfig,
@@ -13,13 +16,8 @@ from syncopate.kernels import (
     gemm,
     gemm_pointers,
 )
-from syncopate.plan.templates import (
-    Combine,
-    Shots,
-    all_reduce_tiles,
-    choose_shots,
-    reduce_scatter_tiles,
-)
+from syncopate.plan.templates import all_reduce_tiles, choose_shots, reduce_scatter_tiles
+from syncopate.runtime.commands import roles_of
 
 MIB = 1 << 20
 
@@ -45,7 +43,7 @@ def test_shots_follow_from_what_a_rank_would_send():
 def test_default_of_an_all_reduce(rows, choices, slots):
     """On three ranks; how much is on its way says how it is done."""
     plan = syncopate.Plan("sum", [3])
-    all_reduce_tiles(plan, plan.buffer("c", (rows, 256), "bf16"), **choices)
+    all_reduce_tiles(plan, plan.buffer("c", (rows, 256), "bf16"), Strategy(**choices))
     assert plan.buffers["c_arriving"].shape == (slots, 256)
 
 
@@ -53,15 +51,43 @@ def test_default_of_an_all_reduce(rows, choices, slots):
 def test_one_shot_is_added_by_roles_only(combine):
     plan = syncopate.Plan("sum", [2])
     with pytest.raises(PlanError, match=r"combine: expects a role to add in one shot, but got"):
-        all_reduce_tiles(plan, plan.buffer("c", (8, 8), "f32"), shots=Shots.ONE, combine=combine)
+        strategy = Strategy(shots=Shots.ONE, combine=combine)
+        all_reduce_tiles(plan, plan.buffer("c", (8, 8), "f32"), strategy)
 
 
 def test_sums_at_the_destination_are_pushed():
     plan = syncopate.Plan("sum", [2])
     with pytest.raises(PlanError, match=r"direction: expects push with Combine.DESTINATION"):
-        reduce_scatter_tiles(
-            plan, plan.buffer("c", (8, 8), "f32"), combine=Combine.DESTINATION, direction="pull"
-        )
+        strategy = Strategy(direction="pull", combine=Combine.DESTINATION)
+        reduce_scatter_tiles(plan, plan.buffer("c", (8, 8), "f32"), strategy)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{"realization": "nccl"}, {"combine": Combine.STRATEGY, "realization": "tma_dedicated"}],
+)
+@pytest.mark.parametrize("template", [reduce_scatter_tiles, all_reduce_tiles])
+def test_collective_may_stay_in_the_plan(template, choices):
+    plan = syncopate.Plan("sum", [3])
+    template(plan, plan.buffer("c", (33, 8), "f32"), Strategy(**choices))
+    verb = template.__name__.removesuffix("_tiles")
+    assert len(re.findall(rf"chunk\.{verb} ", plan.text)) == 1
+    assert not re.search(r"chunk\.(put|get|claim) ", plan.text)
+
+
+@pytest.mark.parametrize("template", [reduce_scatter_tiles, all_reduce_tiles])
+def test_collective_that_stays_has_no_shots(template):
+    plan = syncopate.Plan("sum", [2])
+    with pytest.raises(PlanError, match=r"shots: expects none .* but got two"):
+        strategy = Strategy(realization="nccl", shots=Shots.TWO)
+        template(plan, plan.buffer("c", (8, 8), "f32"), strategy)
+
+
+def test_plan_that_keeps_its_collective_is_not_for_other_sums():
+    plan = syncopate.Plan("sum", [2])
+    reduce_scatter_tiles(plan, plan.buffer("c", (8, 8), "f32"), Strategy(realization="nccl"))
+    with pytest.raises(PlanError, match="has followed"):
+        reduce_scatter_tiles(plan, plan.buffer("d", (8, 8), "f32"), Strategy())
 
 
 def parts_of(plan, *chunks, **choices):
@@ -104,7 +130,8 @@ ADDITION = r"(?:atom|red)\.global\.sys\.relaxed\.add"
 def destination(dtype, realization="ldst_colocated"):
     plan = syncopate.Plan("sum", [3])
     c = plan.buffer("c", (384, 256), dtype)
-    reduce_scatter_tiles(plan, c, combine=Combine.DESTINATION, realization=realization)
+    strategy = Strategy(realization=realization, combine=Combine.DESTINATION)
+    reduce_scatter_tiles(plan, c, strategy)
     a = syncopate.Tensor("a", (384, 128), "bf16")
     config = GemmConfig(block_m=64, block_n=128, num_warps=4, num_ctas=4)
     return syncopate.compile(gemm, plan, **bind_gemm(a, 256, config, c=c), target="sm_90")
@@ -131,8 +158,49 @@ def test_tma_adds_at_the_destination():
 
 
 def test_copy_engines_do_not_add_at_the_destination():
-    with pytest.raises(PlanError, match=r"reduces by sum: realization copy_engine cannot"):
-        destination("bf16", "copy_engine")
+    program = destination("bf16", "copy_engine")
+    assert roles_of(program.tables) == {Realization.LDST_COLOCATED}
+    assert all(
+        (tables["commands"].column("realization") == Realization.LDST_COLOCATED).all()
+        for tables in program.tables
+    )
+
+
+def test_templates_of_a_plan_follow_one_strategy():
+    plan = syncopate.Plan("sum", [2])
+    c, d = (plan.buffer(name, (512, 256), "bf16") for name in "cd")
+    strategy = Strategy(direction="pull")
+    reduce_scatter_tiles(plan, c, strategy)
+    with pytest.raises(
+        PlanError, match=r"strategy: expects .*, which another template of plan sum"
+    ):
+        reduce_scatter_tiles(plan, d)
+
+
+def test_a_plan_is_compiled_with_the_strategy_that_templates_have_followed():
+    def build(**kw):
+        plan = syncopate.Plan("sum", [2])
+        c = plan.buffer("c", (512, 256), "bf16")
+        reduce_scatter_tiles(plan, c, Strategy(direction="pull", pause=7))
+        a = syncopate.Tensor("a", (512, 128), "bf16")
+        config = GemmConfig(block_m=64, block_n=128, num_warps=4, num_ctas=4)
+        return syncopate.compile(gemm, plan, **bind_gemm(a, 256, config, c=c), **kw)
+
+    assert build().strategy == Strategy(direction="pull", pause=7)
+    assert build(strategy=Strategy(direction="pull", order="grouped")).strategy.pause == 500
+    with pytest.raises(SyncopateError, match=r"strategy: templates of plan sum have followed"):
+        build(strategy=Strategy())
+
+
+def test_pieces_of_a_sum_are_those_of_the_strategy():
+    plan = syncopate.Plan("sum", [3])
+    c = plan.buffer("c", (384, 256), "bf16")
+    reduce_scatter_tiles(plan, c, Strategy(splits=2, combine=Combine.ROLE))
+    a = syncopate.Tensor("a", (384, 128), "bf16")
+    config = GemmConfig(block_m=64, block_n=128, num_warps=4, num_ctas=4)
+    program = syncopate.compile(gemm, plan, **bind_gemm(a, 256, config, c=c))
+    # Two parts go to each rank, which adds them up, each in two pieces.
+    assert program.signal_layout.data_twin == 3 * (2 + 1) * 2
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
@@ -170,7 +238,7 @@ def test_unordered_sums_before_hopper(dtype):
 def test_explanation_says_who_adds_what():
     plan = syncopate.Plan("sum", [3])
     c = plan.buffer("c", (192, 64), "f32")
-    reduce_scatter_tiles(plan, c, combine=Combine.ROLE)
+    reduce_scatter_tiles(plan, c, Strategy(combine=Combine.ROLE))
     config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_ctas=4)
     a = syncopate.Tensor("a", (192, 64), "f32")
     said = syncopate.compile(gemm, plan, **bind_gemm(a, 64, config, c=c), target="sm_90").explain()

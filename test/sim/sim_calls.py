@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import (
-    Combine,
-    all_reduce_tiles,
-    all_to_all_tiles,
-    reduce_scatter_tiles,
-)
+from syncopate.plan.builder import shard
+from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
 from syncopate.sim.simulate import Result
 
 KINDS = ("all_reduce", "reduce_scatter", "all_to_all")
@@ -37,18 +34,41 @@ def gemm_calls(
     m, n, k = shape
     plan = syncopate.Plan(kind, [world])
     c = plan.buffer("c", (m, n), dtype)
-    realization = "nccl" if named else None
-    if kind == "all_reduce":
-        all_reduce_tiles(plan, c, combine=Combine.STRATEGY, realization=realization)
-    elif kind == "reduce_scatter":
-        reduce_scatter_tiles(plan, c, combine=Combine.STRATEGY, realization=realization)
-    else:
-        all_to_all_tiles(plan, c, plan.buffer("received", (m, n), dtype), realization=realization)
     strategy = syncopate.Strategy(
-        realization="copy_engine" if named else "nccl", waves=waves, slots=slots, comm_ctas=2
+        realization="copy_engine" if named else "nccl",
+        waves=waves,
+        slots=slots,
+        comm_ctas=2,
+        combine=Combine.STRATEGY if named else None,
     )
+    if named:
+        _add_named(plan, kind, c)
+    elif kind == "all_reduce":
+        all_reduce_tiles(plan, c, strategy)
+    elif kind == "reduce_scatter":
+        reduce_scatter_tiles(plan, c, strategy)
+    else:
+        all_to_all_tiles(plan, c, plan.buffer("received", (m, n), dtype))
     bind = bind_gemm(syncopate.Tensor("a", (m, k), dtype), n, config, c=c)
     return syncopate.compile(gemm, plan, **bind, strategy=strategy)
+
+
+def _add_named(plan: Any, kind: str, c: Any) -> None:
+    """The collective of a template, with a realization of its own."""
+    ranks = range(plan.world_size)
+    made = [plan.produce(c[:], rank=rank) for rank in ranks]
+    if kind == "all_to_all":
+        received = plan.buffer("received", c.shape, c.dtype)
+        plan.all_to_all(c, received, after=made, realization="nccl")
+        parts = [received[:]] * len(ranks)
+    elif kind == "all_reduce":
+        plan.all_reduce(c, after=made, realization="nccl")
+        parts = [c[:]] * len(ranks)
+    else:
+        plan.reduce_scatter(c, after=made, realization="nccl")
+        parts = shard(c, 0, len(ranks))
+    for rank in ranks:
+        plan.output(parts[rank], rank=rank)
 
 
 def expected(kind: str, inputs: Any, rank: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ from sim_programs import SMALL
 from sim_table import TRANSFERS
 
 import syncopate
-from syncopate.compiler.strategy import Direction, Realization
+from syncopate.choices import Combine, Direction, Realization
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, all_to_all_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_to_all_tiles, reduce_scatter_tiles
 from syncopate.sim.simulate import Result
 
 __all__ = ["EXCHANGES", "Exchange", "ExchangeCase"]
@@ -38,7 +39,6 @@ class ExchangeCase:
     strategy: syncopate.Strategy
     world: int = 2
     shape: tuple[int, int, int] = (256, 64, 64)
-    combine: Combine = Combine.TILES
     config: GemmConfig = SMALL
 
     @property
@@ -47,7 +47,8 @@ class ExchangeCase:
         parts = [self.exchange.value, self.strategy.realization, self.strategy.direction]
         words = [getattr(part, "value", part) for part in parts]
         words += [f"w{self.world}", "x".join(map(str, self.shape)), f"{self.config.num_ctas}ctas"]
-        return "-".join([*words, self.combine.value])
+        combine = Combine(self.strategy.combine or Combine.TILES)
+        return "-".join([*words, combine.value])
 
     @functools.cache  # noqa: B019
     def build(self) -> Any:
@@ -60,7 +61,7 @@ class ExchangeCase:
             a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
             plan.all_gather(a)
             c = plan.buffer("c", (m, n), "bf16")
-            reduce_scatter_tiles(plan, c, combine=self.combine)
+            reduce_scatter_tiles(plan, c, self.strategy)
         if self.exchange in (Exchange.A2A_GEMM, Exchange.A2A_GEMM_A2A):
             given = plan.buffer("a", (m, k), "bf16")
             a = plan.buffer("arrived", (m, k), "bf16")
@@ -159,9 +160,8 @@ EXCHANGES: tuple[ExchangeCase, ...] = (
     ),
     ExchangeCase(
         Exchange.AG_GEMM_RS,
-        _strategy(_LDST, _PUSH, 2),
+        dataclasses.replace(_strategy(_LDST, _PUSH, 2), combine=Combine.ROLE),
         world=3,
         shape=(200, 104, 72),
-        combine=Combine.ROLE,
     ),
 )

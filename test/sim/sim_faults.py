@@ -25,7 +25,7 @@ from sim_table import (
     options_of,
 )
 
-from syncopate.compiler.strategy import TileOrder
+from syncopate.choices import TileOrder
 from syncopate.sim.findings import Finding, Kind
 from syncopate.sim.simulate import simulate
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.kernels import (
     Activation,
     GemmConfig,
@@ -21,7 +22,7 @@ from syncopate.kernels import (
     gemm,
     gemm_pointers,
 )
-from syncopate.plan.templates import Combine, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 
 __all__ = ["GEMMS", "GemmCase", "Program"]
 
@@ -88,7 +89,14 @@ class GemmCase:
         m, n, k = self.shape
         plan = syncopate.Plan("gemm", [self.world])
         dedicated = self.realization == "ldst_dedicated" or self.target != "sm_90"
-        reducing = "ldst_dedicated" if dedicated else "ldst_colocated"
+        strategy = syncopate.Strategy(
+            direction=self.direction,
+            realization=self.realization,
+            splits=0 if self.program in (Program.AG, Program.A2A) else 2,
+            comm_ctas=2,
+            combine=self.combine,
+            reducing="ldst_dedicated" if dedicated else "ldst_colocated",
+        )
         shape, axis = ((k, m), 1) if self.transpose_a else ((m, k), 0)
         a: Any = syncopate.Tensor("a", shape, self.dtype)
         c = None
@@ -106,15 +114,7 @@ class GemmCase:
                 plan.output(arrived[:], rank=rank)
         elif c is not None:
             add = reduce_scatter_tiles if self.program is Program.RS else all_reduce_tiles
-            add(
-                plan,
-                c,
-                splits=2,
-                combine=self.combine,
-                direction=self.direction,
-                realization=self.realization,
-                reducing=reducing,
-            )
+            add(plan, c, strategy)
         bind = bind_gemm_pointers if self.pointers else bind_gemm
         return syncopate.compile(
             gemm_pointers if self.pointers else gemm,
@@ -131,9 +131,7 @@ class GemmCase:
                 activation=self.activation,
                 precision=self.precision,
             ),
-            strategy=syncopate.Strategy(
-                direction=self.direction, realization=self.realization, comm_ctas=2
-            ),
+            strategy=strategy,
             target=self.target,
         )
 

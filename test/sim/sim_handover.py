@@ -10,7 +10,7 @@ import numpy as np
 from sim_programs import SMALL
 
 import syncopate
-from syncopate.compiler.strategy import Realization
+from syncopate.choices import Realization
 from syncopate.kernels import (
     GemmConfig,
     bind_gemm,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import syncopate
-from syncopate.compiler.strategy import Realization
+from syncopate.choices import Combine, Realization
 from syncopate.kernels import (
     GemmConfig,
     bind_combine_rows,
@@ -19,7 +19,6 @@ from syncopate.kernels import (
     combine_rows,
     grouped_gemm,
 )
-from syncopate.plan.templates import Combine
 from syncopate.plan.tokens import RoutingShape, combine_tokens, dispatch_tokens
 from syncopate.runtime.routing import RoutedTokens, route_tokens
 from syncopate.sim.simulate import Result, simulate
@@ -68,7 +67,10 @@ class MoeCase:
 @functools.cache
 def _build(case: MoeCase) -> Any:
     plan = syncopate.Plan("moe", [case.shape.world_size])
-    dispatch = dispatch_tokens(plan, case.shape, case.width, case.dtype, direction=case.direction)
+    strategy = syncopate.Strategy(
+        direction=case.direction, realization=case.realization, comm_ctas=2
+    )
+    dispatch = dispatch_tokens(plan, case.shape, case.width, case.dtype, strategy=strategy)
     config = GemmConfig(
         block_m=case.shape.block_m, block_n=64, block_k=32, num_warps=4, num_ctas=case.ctas
     )
@@ -76,7 +78,6 @@ def _build(case: MoeCase) -> Any:
         grouped_gemm,
         plan,
         **bind_grouped_gemm(dispatch, case.shape, case.n, config),
-        strategy=syncopate.Strategy(realization=case.realization, comm_ctas=2),
     )
 
 
@@ -246,15 +247,10 @@ class CombineCase:
 @functools.cache
 def _build_combine(case: CombineCase) -> Any:
     plan = syncopate.Plan("combine", [case.shape.world_size])
-    combined = combine_tokens(
-        plan,
-        case.shape,
-        case.n,
-        "bf16",
-        splits=case.splits,
-        combine=case.combine,
-        realization=case.realization.value,
+    strategy = syncopate.Strategy(
+        realization=case.realization, splits=case.splits, combine=case.combine
     )
+    combined = combine_tokens(plan, case.shape, case.n, "bf16", strategy=strategy)
     config = GemmConfig(block_m=8, block_n=64, num_warps=4, num_ctas=2)
     return syncopate.compile(combine_rows, plan, **bind_combine_rows(combined, case.shape, config))
 

@@ -12,9 +12,9 @@ import numpy as np
 from sim_programs import SMALL
 
 import syncopate
-from syncopate.compiler.strategy import Direction, Realization
+from syncopate.choices import Combine, Direction, Realization, Shots
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, Shots, all_reduce_tiles, reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.sim.simulate import Result
 
 __all__ = ["SUMS", "Collective", "SumCase"]
@@ -77,24 +77,23 @@ class SumCase:
         m, n, k = self.shape
         plan = syncopate.Plan("sum", [self.world])
         parts = plan.buffer("c", (m, n), self.dtype)
-        choices: dict[str, Any] = {
-            "splits": self.splits,
-            "combine": self.combine,
-            "direction": self.direction.value,
-            "realization": self.realization.value,
-            "reducing": self.reducing.value,
-        }
-        if self.collective is Collective.REDUCE_SCATTER:
-            reduce_scatter_tiles(plan, parts, **choices)
-        else:
-            once = self.collective is Collective.ALL_REDUCE_ONCE
-            all_reduce_tiles(plan, parts, shots=Shots.ONE if once else Shots.TWO, **choices)
+        once = self.collective is Collective.ALL_REDUCE_ONCE
+        strategy = syncopate.Strategy(
+            direction=self.direction,
+            realization=self.realization,
+            splits=self.splits,
+            comm_ctas=2,
+            combine=self.combine,
+            shots=Shots.ONE if once else Shots.TWO,
+            reducing=self.reducing,
+        )
+        scatters = self.collective is Collective.REDUCE_SCATTER
+        (reduce_scatter_tiles if scatters else all_reduce_tiles)(plan, parts, strategy)
         a = syncopate.Tensor("a", (m, k), self.dtype)
         return syncopate.compile(
             gemm,
             plan,
             **bind_gemm(a, n, self.config, c=parts),
-            strategy=syncopate.Strategy(comm_ctas=2),
         )
 
     def error(self, result: Result) -> float:

@@ -17,7 +17,7 @@ from sim_attention import attention_error, build_attention
 from sim_programs import SMALL, ag_gemm, largest_error
 
 from syncopate import Strategy
-from syncopate.compiler.strategy import Realization, TileOrder
+from syncopate.choices import Realization, TileOrder
 from syncopate.kernels import GemmConfig
 from syncopate.sim.scheduler import Policy
 from syncopate.sim.simulate import Result, simulate

@@ -1,6 +1,7 @@
 """Library calls of what tiles compute: sound and right, and what breaks them is found."""
 
 import dataclasses
+import random
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sim_table import options_of
 
 import syncopate
 from syncopate.abi import Realization
+from syncopate.choices import Combine
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import (
     GemmConfig,
@@ -18,7 +20,8 @@ from syncopate.kernels import (
     bind_gemm_pointers,
     gemm_pointers,
 )
-from syncopate.plan.templates import Combine, all_gather_tiles, all_reduce_tiles
+from syncopate.model import KernelCost, find_preset, predict
+from syncopate.plan.templates import all_gather_tiles, all_reduce_tiles
 from syncopate.runtime.engine_plan import AwaitWord, Call, Raise, plan_engine
 from syncopate.runtime.interface import first_row, slot_rows
 from syncopate.runtime.linking import Addresses
@@ -58,6 +61,36 @@ def test_blocks_that_end_inside_tiles(world, rows, slots):
         check(kind, gemm_calls(kind, world, (m, 72, 40), waves=(1,), slots=slots))
 
 
+@pytest.mark.parametrize("slots", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("world", "rows", "ctas"), [(2, 128, 5), (3, 96, 13)])
+def test_last_tiles_are_computed_in_parts(kind, world, rows, ctas, slots):
+    config = GemmConfig(block_m=64, block_n=32, block_k=32, num_warps=4, num_ctas=ctas, parts=2)
+    program = gemm_calls(
+        kind, world, (rows * world, 72, 104), waves=(1,), slots=slots, config=config
+    )
+    for rank in range(world):
+        tiles = program.rank_tables(rank)["tiles"]
+        assert set(tiles.column("c2").tolist()) == {0, 1}
+        assert len(tiles.values) > len(program.rank_tables(rank)["slots"].values)
+    check(kind, program, seeds=3)
+
+
+def test_code_is_shared_by_other_rows_but_not_by_other_slots():
+    seed = random.randrange(1 << 30)
+    draw = random.Random(seed)
+    for kind, unit in (("all_reduce", 1), ("reduce_scatter", 128), ("all_to_all", 128)):
+        first = gemm_calls(kind, 2, (256, 72, 40), waves=(1,), slots="tiles")
+        m = unit * draw.randrange(-(-65 // unit), 512 // unit + 1)
+        other = gemm_calls(kind, 2, (m, 72, 40), waves=(2,), slots="tiles")
+        assert other.image is first.image, f"seed {seed}: {kind}, {m} rows"
+        check(kind, other)
+        assert gemm_calls(kind, 2, (256, 72, 40)).image != first.image
+    # Blocks that end inside tiles make some of them be stored twice.
+    whole, ragged = (gemm_calls("reduce_scatter", 2, (m, 72, 40)) for m in (256, 200))
+    assert whole.image != ragged.image
+
+
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
 def test_other_types(dtype):
     for kind in KINDS:
@@ -88,8 +121,10 @@ def test_without_nccl_the_same_plan_becomes_transfers():
     for realization in ("ldst_colocated", "ldst_dedicated"):
         plan = syncopate.Plan("transfers", [2])
         c = plan.buffer("c", (128, 64), "bf16")
-        all_reduce_tiles(plan, c, combine=Combine.STRATEGY)
-        strategy = syncopate.Strategy(realization=realization, comm_ctas=2)
+        strategy = syncopate.Strategy(
+            realization=realization, comm_ctas=2, combine=Combine.STRATEGY
+        )
+        all_reduce_tiles(plan, c, strategy)
         bind = syncopate.kernels.bind_gemm(syncopate.Tensor("a", (128, 40), "bf16"), 64, SMALL, c=c)
         program = syncopate.compile(syncopate.kernels.gemm, plan, **bind, strategy=strategy)
         assert all(buffer.slots is None for buffer in program.buffers)
@@ -171,12 +206,12 @@ def test_norm_reads_slots(world, rows):
 def refuse(message, kernel=None, config=SMALL, **options):
     plan = syncopate.Plan("p", [2])
     c = plan.buffer("c", options.pop("shape", (256, 64)), "bf16")
-    options.pop("add", lambda plan, c: all_reduce_tiles(plan, c, combine=Combine.STRATEGY))(plan, c)
+    strategy = syncopate.Strategy(realization="nccl")
+    options.pop("add", lambda plan, c: all_reduce_tiles(plan, c, strategy))(plan, c)
     m, n = c.shape
     bind = (bind_gemm_pointers if kernel else syncopate.kernels.bind_gemm)(
         syncopate.Tensor("a", (m, 40), "bf16"), n, config, c=c
     )
-    strategy = syncopate.Strategy(realization="nccl")
     with pytest.raises(SyncopateError, match=message):
         syncopate.compile(kernel or syncopate.kernels.gemm, plan, **bind, strategy=strategy)
 
@@ -210,6 +245,11 @@ def test_small_blocks_are_refused():
             **bind,
             strategy=syncopate.Strategy(realization="nccl"),
         )
+
+
+def test_predictions_do_not_cover_calls():
+    with pytest.raises(SyncopateError, match="command 0 of rank 0 is a library call"):
+        predict(gemm_calls("all_reduce", 2, (256, 72, 40)), KernelCost(5.0), find_preset("h200-w2"))
 
 
 # What breaks it is found.

@@ -19,7 +19,7 @@ from sim_programs import ag_gemm, with_fused
 from sim_table import PUSH, Case
 
 from syncopate._tools import find_tool
-from syncopate.compiler.strategy import TileOrder
+from syncopate.choices import TileOrder
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 

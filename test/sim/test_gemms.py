@@ -49,7 +49,7 @@ def _never_add(fused):
 
 def _count_before_storing(fused):
     """A tile is counted before it is stored."""
-    for op in fused.find(r"tt\.store", innermost="gemm_pointers"):
+    for op in fused.find(r"tt\.store", innermost="_store"):
         op.move_before(block_of(op)[-1])
 
 

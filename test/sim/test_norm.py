@@ -18,9 +18,10 @@ def norm_program(world, rows, n, *, total=None, block_m=1, realization="ldst_col
     plan = syncopate.Plan("norm", [world])
     own = plan.buffer("own", (rows, n), "bf16")
     y = plan.buffer("y", (total or world * rows, n), "bf16")
-    all_gather_tiles(plan, own, y, realization=realization, **choices)
+    strategy = syncopate.Strategy(realization=realization, comm_ctas=2, **choices)
+    all_gather_tiles(plan, own, y, strategy)
     bind = bind_add_rms_norm(own, epsilon=EPSILON, block_m=block_m, num_warps=4, num_ctas=2)
-    return syncopate.compile(add_rms_norm, plan, **bind, strategy=syncopate.Strategy(comm_ctas=2))
+    return syncopate.compile(add_rms_norm, plan, **bind)
 
 
 def expect(blocks, residuals, weight):

@@ -9,8 +9,7 @@ from sim_sums import SUMS, Collective, SumCase
 from sim_table import options_of
 
 from syncopate.abi import CommandReduction
-from syncopate.compiler.strategy import Direction, Realization
-from syncopate.plan.templates import Combine
+from syncopate.choices import Combine, Direction, Realization
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 

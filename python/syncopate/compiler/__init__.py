@@ -1,20 +1,42 @@
 """From a plan and a local kernel to a program: one fused kernel, and the schedule tables of every rank."""
 
-from syncopate.compiler.binding import Ctas, Descriptor, Footprint, Pointer, Tensor
+from syncopate.choices import (
+    Algorithm,
+    Combine,
+    Direction,
+    Realization,
+    Shots,
+    SlotShape,
+    TileOrder,
+)
+from syncopate.compiler.binding import (
+    Ctas,
+    Descriptor,
+    Footprint,
+    Parts,
+    Pointer,
+    Scratch,
+    Tensor,
+)
 from syncopate.compiler.driver import compile
 from syncopate.compiler.program import Program
-from syncopate.compiler.strategy import Algorithm, Direction, Realization, Strategy, TileOrder
 from syncopate.compiler.target import Target
+from syncopate.strategy import Strategy
 
 __all__ = [
     "Algorithm",
+    "Combine",
     "Ctas",
     "Descriptor",
     "Direction",
     "Footprint",
+    "Parts",
     "Pointer",
     "Program",
     "Realization",
+    "Scratch",
+    "Shots",
+    "SlotShape",
     "Strategy",
     "Target",
     "Tensor",

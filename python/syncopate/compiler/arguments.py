@@ -11,18 +11,19 @@ from triton.compiler.compiler import make_backend
 from triton.runtime.jit import JITFunction
 
 from syncopate.compiler.binding import Binding, Footprint
-from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.commands import adds_unordered, reduced_type, roles_of
 from syncopate.runtime.interface import BufferSpec, Table, TensorParam
+from syncopate.strategy import Strategy
 
 __all__ = [
     "check_binding",
     "check_numbers",
     "check_options",
     "check_roles",
+    "check_strategy",
     "check_sums",
     "check_types",
 ]
@@ -66,6 +67,16 @@ def check_types(
     if needs is not None and not (isinstance(needs, Chunk) and needs.buffer.plan is plan):
         raise SyncopateError(
             f"needs: expects a part of a buffer of the plan, such as needs[0:16], but got {needs!r:.80}"
+        )
+
+
+def check_strategy(plan: Plan, strategy: Strategy) -> None:
+    """Raises SyncopateError for choices that templates of the plan have made otherwise."""
+    followed = plan.strategy
+    if followed is not None and followed.structure != strategy.structure:
+        raise SyncopateError(
+            f"strategy: templates of plan {plan.name} have followed {followed}, whose direction, combine, shots, "
+            f"reducing and gathering are not those of {strategy}; give templates and compile the same one"
         )
 
 

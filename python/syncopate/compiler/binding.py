@@ -5,14 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer
-from syncopate.runtime.interface import BufferParam, Param, ScalarParam, TensorParam
+from syncopate.runtime.interface import (
+    BufferParam,
+    Param,
+    ScalarParam,
+    ScratchParam,
+    TensorParam,
+)
 
-__all__ = ["Binding", "Ctas", "Descriptor", "Footprint", "Pointer", "Tensor", "bind_parameters"]
+__all__ = [
+    "Binding",
+    "Ctas",
+    "Descriptor",
+    "Footprint",
+    "Parts",
+    "Pointer",
+    "Scratch",
+    "Tensor",
+    "bind_parameters",
+    "resolve",
+]
+
+MOST_PARTS: Final = 8
+LEAST_STEPS: Final = 4
+"""How far `Parts` splits a tile: the last CTA reads back what each part has left (docs/results)."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +122,74 @@ class Ctas:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """Among how many CTAs the tiles of a kernel's last round are split, for the parameter by which it knows.
+
+    The tiles that are left over when each CTA has computed as many as all others would leave most CTAs without work.
+    `compile` splits each of them among as many as there are for it, at most 8, and with at least 4 steps for each,
+    unless `count` says among how many. 1 if that is none.
+
+    Attributes:
+        steps: How often the loop runs by which a tile is computed; a part is some of its turns.
+        count: Among how many CTAs.
+    """
+
+    steps: int
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("steps", self.steps), ("count", self.count)):
+            if value is not None and not (type(value) is int and value > 0):
+                raise SyncopateError(f"parts: {name} expects a positive integer, but got {value!r}")
+
+    def choose(self, tiles: int, ctas: int) -> int:
+        """Returns among how many CTAs to split each of the tiles of the last round.
+
+        Args:
+            tiles: How many tiles there are.
+            ctas: CTAs that compute.
+
+        Raises:
+            SyncopateError: There are too few CTAs for `count`.
+        """
+        if tiles < 1 or ctas < 1 or tiles % ctas == 0:
+            return 1
+        last = tiles % ctas
+        if self.count is None:
+            return max(1, min(ctas // last, MOST_PARTS, self.steps // LEAST_STEPS))
+        if self.count * last > ctas:
+            raise SyncopateError(
+                f"parts: count {self.count} of each of the {last} tiles of the last round needs {self.count * last} "
+                f"CTAs, but {ctas} compute; use at most {ctas // last}"
+            )
+        return self.count
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that the program itself provides, one for each rank, by which CTAs of a rank leave data to each other.
+
+    It is zero before the first call, and in every later one holds what the one before has left. Calls of a program on
+    a rank run one after another.
+
+    Attributes:
+        shape: Its shape, in elements; `Ctas` stands for the number of CTAs that compute.
+        dtype: Its element type as MLIR spells it.
+        split: For tiles that several CTAs compute: without any, the parameter is bound to None.
+    """
+
+    shape: tuple[int | Ctas, ...]
+    dtype: str
+    split: bool = False
+
+    def __post_init__(self) -> None:
+        if not _are_positive([1 if isinstance(size, Ctas) else size for size in self.shape]):
+            raise SyncopateError(
+                f"scratch: expects a shape of positive integers and Ctas(), but got {self.shape!r}"
+            )
+
+
+@dataclass(frozen=True)
 class Footprint:
     """The region of an argument that one tile accesses, for what cannot be inferred from the kernel.
 
@@ -180,6 +269,41 @@ class Binding:
     integers: Mapping[str, int]
 
 
+def resolve(bind: Mapping[str, Any], tiles: int, ctas: int) -> tuple[dict[str, Any], int]:
+    """Puts numbers in the place of what depends on the CTAs.
+
+    Args:
+        bind: What each parameter stands for.
+        tiles: How many tiles the kernel computes.
+        ctas: CTAs that compute.
+
+    Returns:
+        The binding, and among how many CTAs each tile of the last round is split.
+
+    Raises:
+        SyncopateError: The tiles cannot be split as they are to be.
+    """
+    counts = {value.choose(tiles, ctas) for name, value in bind.items() if isinstance(value, Parts)}
+    if len(counts) > 1:
+        raise SyncopateError(
+            f"bind: expects one number of parts, but got {', '.join(map(str, sorted(counts)))}"
+        )
+    parts = counts.pop() if counts else 1
+
+    def number(value: Any) -> Any:
+        if isinstance(value, Ctas):
+            return ctas
+        if isinstance(value, Parts):
+            return parts
+        if not isinstance(value, Scratch):
+            return value
+        if value.split and parts == 1:
+            return None
+        return Scratch(tuple(map(number, value.shape)), value.dtype, value.split)
+
+    return {name: number(value) for name, value in bind.items()}, parts
+
+
 def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
     """Matches `bind` with the parameters of a `@triton.jit` function.
 
@@ -216,6 +340,10 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
             params.append(_memory_param(name, value))
             if isinstance(value.source, Buffer):
                 buffers[name] = value.source
+        elif isinstance(value, Scratch):
+            signature[name] = f"*{_triton_type(name, value.dtype)}"
+            shape = tuple(size for size in value.shape if isinstance(size, int))
+            params.append(ScratchParam(name, shape, value.dtype))
         elif isinstance(value, (bool, int, float)):
             signature[name] = _scalar_type(name, value)
             params.append(ScalarParam(name, value))
@@ -229,16 +357,16 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
     return Binding(signature, constexprs, tuple(params), buffers, integers)
 
 
-def _element_type(name: str, source: Buffer | Tensor) -> str:
-    if source.dtype not in DTYPES:
+def _triton_type(name: str, dtype: str) -> str:
+    if dtype not in DTYPES:
         raise SyncopateError(
-            f"bind: parameter {name!r}: Triton has no element type {source.dtype}; use one of {', '.join(DTYPES)}"
+            f"bind: parameter {name!r}: Triton has no element type {dtype}; use one of {', '.join(DTYPES)}"
         )
-    return DTYPES[source.dtype].triton
+    return DTYPES[dtype].triton
 
 
 def _memory_type(name: str, value: Descriptor | Pointer) -> str:
-    element = _element_type(name, value.source)
+    element = _triton_type(name, value.source.dtype)
     if isinstance(value, Pointer):
         return f"*{element}"
     if len(value.block) != len(value.source.shape):

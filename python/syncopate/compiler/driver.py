@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,15 +15,16 @@ from syncopate.compiler.arguments import (
     check_binding,
     check_numbers,
     check_options,
+    check_strategy,
     check_types,
 )
-from syncopate.compiler.binding import Binding, Ctas, Footprint, bind_parameters
+from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
 from syncopate.compiler.budgets import check_budgets
-from syncopate.compiler.fusion import fuse, make_spec
-from syncopate.compiler.image import compile_image
-from syncopate.compiler.module import KernelBinding, bind_kernel, needs_comm_ctas
+from syncopate.compiler.fusion import Stages, make_spec
+from syncopate.compiler.image import capture, compile_image, kernel_key
+from syncopate.compiler.module import KernelBinding, needs_comm_ctas
 from syncopate.compiler.program import Program
-from syncopate.compiler.strategy import Strategy
+from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
@@ -35,6 +37,7 @@ from syncopate.runtime.interface import (
     Table,
     first_row,
 )
+from syncopate.strategy import Strategy
 
 __all__ = ["compile"]
 
@@ -52,20 +55,26 @@ def compile(
     needs: Chunk | None = None,
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
+    check_tables: bool = True,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
+
+    Machine code is made once for each kernel, way of compiling it, and what it depends on of a plan, which is no shape,
+    number of transfers or tile order, and is kept on disk. With it at hand, another plan costs its tables alone, which
+    are kept too. An integer of the kernel that code should not depend on, such as a number of rows, should be one of
+    its `do_not_specialize`: else Triton makes other code where another power of two, up to 16, divides it.
 
     Args:
         kernel: A `@triton.jit` function that marks its tiles with `syncopate.language.tile`.
         plan: The communication. Tiles wait for those of its transfers that bring what they read.
-        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, a number, `Ctas`, or the value of
-            a compile-time parameter.
+        bind: What each parameter of the kernel stands for: `Descriptor`, `Pointer`, `Scratch`, a number, `Ctas`,
+            `Parts`, or the value of a compile-time parameter.
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
             out, as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers
             are carried out by CTAs of their own.
-        strategy: The choices that the plan leaves open.
+        strategy: The choices that the plan leaves open; those that its templates have followed if it is left out.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
         needs: A part of a plan buffer of i32 of one dimension, an input of every rank, with an entry for each first
@@ -74,6 +83,8 @@ def compile(
             for it that tiles read nothing that these transfers do not bring. Left out, tiles wait for all.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
+        check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
+            most of the time that tables take; plans are checked in any case.
 
     Returns:
         The program.
@@ -84,9 +95,11 @@ def compile(
         BudgetError: The fused kernel does not fit on the target.
     """
     target = Target.parse(target)
-    strategy = Strategy() if strategy is None else strategy
+    if strategy is None:
+        strategy = getattr(plan, "strategy", None) or Strategy()
     options = {} if options is None else options
     check_types(kernel, plan, bind, strategy, footprints, needs, options)
+    check_strategy(plan, strategy)
     if ctas is None:
         ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
         if ctas < 1:
@@ -96,8 +109,8 @@ def compile(
             )
     check_numbers(tiles, ctas, timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
-    numbers = {name: ctas for name, value in bind.items() if isinstance(value, Ctas)}
-    binding = bind_parameters(kernel, {**bind, **numbers})
+    resolved, parts = resolve(bind, math.prod(tiles), ctas)
+    binding = bind_parameters(kernel, resolved)
     check_binding(binding, plan, target)
     name = f"{kernel.__name__}_fused"
     companion = _companion(binding, plan)
@@ -105,13 +118,26 @@ def compile(
     caller = sys._getframe(1)
     place = (caller.f_code.co_filename, caller.f_lineno)
     kernel_op = KernelBinding(
-        name, tuple(tiles), ctas, binding.buffers, binding.integers, tuple(footprints), needs, place
+        name,
+        tuple(tiles),
+        ctas,
+        parts,
+        binding.buffers,
+        binding.integers,
+        tuple(footprints),
+        needs,
+        place,
     )
-    fusion = fuse(bind_kernel(plan, kernel_op, strategy), kernel, spec, target)
-    image, texts = compile_image(spec, fusion.stages["fused"])
+    key = kernel_key(kernel, spec)
+    captured = capture(kernel, spec, key)
+    fusion = make_schedule(
+        plan, kernel_op, strategy, key, captured, spec, target, check_tables=check_tables
+    )
+    compiled = compile_image(spec, fusion, key)
+    fusion.forget_module()
     schedule = fusion.schedule
     check_budgets(
-        image,
+        compiled.image,
         target,
         stages=spec.options.get("num_stages"),
         ctas=ctas,
@@ -124,16 +150,23 @@ def compile(
         strategy=strategy,
         buffers=schedule.buffers,
         params=binding.params,
-        image=image,
+        image=compiled.image,
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         remap=_compile_remap(schedule.buffers, spec.target),
         num_ctas=ctas,
         comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
-        localized=fusion.localized,
+        localized=fusion.localized(compiled.localized_argument),
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,
-        ir={"plan": plan.text, **fusion.stages, **texts},
+        ir=Stages(
+            {
+                **fusion.stages,
+                "fused": compiled.fused.decode,
+                "ttgir": compiled.ttgir.decode,
+                "ptx": compiled.ptx.decode,
+            }
+        ),
         timeout_ns=round(timeout * 1e9),
     )
 

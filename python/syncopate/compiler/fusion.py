@@ -1,12 +1,14 @@
-"""From a plan with a kernel bound to it, and the kernel's Triton function, to the fused kernel and the schedule.
+"""From a plan with a kernel bound to it, and the kernel's Triton function, to the schedule and the fused kernel.
 
 This is as far as a program goes without machine code: what `compile` makes a cubin of, and what the simulator executes.
+The schedule comes first, and costs no more than passes over the plan. The fused kernel depends on few features of it;
+whoever has code for these need not ask for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -15,39 +17,47 @@ from triton.runtime.jit import JITFunction
 from syncopate import bridge, device
 from syncopate.compiler.arguments import check_roles, check_sums
 from syncopate.compiler.binding import Binding
-from syncopate.compiler.image import capture
-from syncopate.compiler.module import assemble, find_plan, localized_buffer, take_kernel, to_text
+from syncopate.compiler.features import find_features
+from syncopate.compiler.module import (
+    add_fused_code,
+    add_kernel_code,
+    find_plan,
+    localized_argument,
+    take_kernel,
+    to_text,
+)
 from syncopate.compiler.target import Target
 from syncopate.compiler.tma_rules import check_tma
-from syncopate.ir import run_pipeline
-from syncopate.plan import Schedule, read_schedule
-from syncopate.runtime.commands import (
-    adds_unordered,
-    copy_unit,
-    is_counted,
-    loads_remotely,
-    reduced_type,
-    roles_of,
-)
-from syncopate.runtime.handover import common_ring
+from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.mlir import ir
+from syncopate.plan import read_schedule
 from syncopate.runtime.interface import INPUT_POINTER
 
-__all__ = ["Fusion", "fuse", "make_spec"]
+__all__ = ["Fusion", "Stages", "make_spec"]
 
 
-@dataclass(frozen=True)
-class Fusion:
-    """A fused kernel without machine code.
+class Stages(Mapping[str, str]):
+    """Texts of a program by stage, each made when it is first looked at."""
 
-    Attributes:
-        schedule: The schedule of all ranks.
-        localized: The buffer whose input a rank reads where the caller keeps it, if there is one.
-        stages: The program at every stage, as text: `ttir`, `input`, `lowered`, `fused`; see `Program.ir`.
-    """
+    def __init__(self, makers: Mapping[str, Callable[[], str]]) -> None:
+        self._makers = makers
 
-    schedule: Schedule
-    localized: str | None
-    stages: Mapping[str, str]
+    def __getitem__(self, stage: str) -> str:
+        return self._makers[stage]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+@functools.lru_cache(maxsize=256)
+def _wrapper(
+    kernel: JITFunction[Any], name: str, extra: tuple[str, ...], _folder: str
+) -> JITFunction[Any]:
+    """The same for the same kernel, as long as generated sources are kept in the same folder."""
+    return bridge.make_wrapper(kernel, name, extra)
 
 
 def make_spec(
@@ -72,60 +82,141 @@ def make_spec(
     signature = {bridge.CONTEXT_ARGUMENT: "*i64", **extra, **binding.signature}
     # Allocations are aligned to 16 bytes, and to more.
     pointers = {name: 16 for name, kind in signature.items() if kind.startswith("*")}
+    # A kernel may ask, as of Triton, that code does not depend on what divides a value.
+    general = {parameter.name for parameter in kernel.params if parameter.do_not_specialize}
+    integers = {name: value for name, value in binding.integers.items() if name not in general}
     return bridge.KernelSpec(
-        bridge.make_wrapper(kernel, name, tuple(extra)),
+        _wrapper(kernel, name, tuple(extra), str(bridge.cache_folder("wrappers"))),
         signature,
         binding.constexprs,
-        bridge.divisible(list(signature), {**pointers, **binding.integers}),
+        bridge.divisible(list(signature), {**pointers, **integers}),
         GPUTarget("cuda", target.capability, 32),
         dict(options),
     )
 
 
-def fuse(
-    plan: str,
-    kernel: JITFunction[Any],
-    spec: bridge.KernelSpec,
-    target: Target,
-    *,
-    options: str = "",
-) -> Fusion:
-    """Runs Triton and the passes up to the fused kernel.
+class Fusion:
+    """A kernel and the schedule of all ranks that it is to be fused with.
 
-    Args:
-        plan: A module with one plan that has the kernel's binding in it.
-        kernel: The local kernel.
-        spec: How it is compiled, from `make_spec`.
-        target: What to compile for.
-        options: Of the pipeline: choices that go before the plan's strategy.
-
-    Raises:
-        SyncopateError: Triton refuses the kernel, or the target lacks what a realization needs.
-        PlanError: A pass refuses the plan, or the kernel's binding to it.
+    Attributes:
+        schedule: The schedule.
+        features: What the fused kernel's code depends on beside the local kernel and how that is compiled.
+        captured: The local kernel at both levels.
     """
-    captured = capture(kernel, spec)
-    scheduled = assemble(plan, ttir=captured.ttir)
-    run_pipeline(scheduled, f"syncopate-plan-pipeline{{{options}}}")
-    schedule = read_schedule(find_plan(scheduled))
-    tables = schedule.tables
-    check_tma(tables, schedule.buffers, target)
-    check_roles(tables, target)
-    check_sums(tables, schedule.buffers, target)
-    num_warps = int(spec.options.get("num_warps", 4))
-    library = device.library(
-        spec.target,
-        num_warps,
-        copy_unit(tables),
-        roles=roles_of(tables),
-        remote_loads=loads_remotely(tables),
-        reduced=reduced_type(tables, schedule.buffers),
-        ring=common_ring(tables),
-        unordered=adds_unordered(tables),
-        counted=is_counted(tables),
-    )
-    module = assemble(plan, ttir=captured.ttir, ttgir=captured.ttgir, device=library)
-    stages = {"ttir": captured.ttir, "input": to_text(module)}
-    run_pipeline(module, f"syncopate-pipeline{{{options}}}")
-    stages |= {"lowered": to_text(module), "fused": take_kernel(module)}
-    lowered = find_plan(module)
-    return Fusion(read_schedule(lowered), localized_buffer(lowered), stages)
+
+    def __init__(
+        self,
+        plan: ir.Module,
+        captured: bridge.Captured,
+        spec: bridge.KernelSpec,
+        target: Target,
+        *,
+        options: str = "",
+        check_tables: bool = True,
+        written: str | None = None,
+    ) -> None:
+        """Makes the schedule.
+
+        Args:
+            plan: A module with one plan that has the kernel's binding in it, which is used up.
+            captured: The local kernel.
+            spec: How it is compiled, from `make_spec`.
+            target: What to compile for.
+            options: Of the pipeline: choices that go before the plan's strategy.
+            check_tables: Whether the tables are checked against the plan.
+            written: The plan as it was written, if that is something else.
+
+        Raises:
+            SyncopateError: The target lacks what a realization needs.
+            PlanError: A pass refuses the plan, or the kernel's binding to it.
+        """
+        self.captured = captured
+        self._plan, self._spec, self._options = to_text(plan), spec, options
+        self._written = self._plan if written is None else written
+        self._scheduled: ir.Module | None = self._run_plan_pipeline(plan, check_tables)
+        self.schedule = read_schedule(find_plan(plan))
+        tables = self.schedule.tables
+        check_tma(tables, self.schedule.buffers, target)
+        check_roles(tables, target)
+        check_sums(tables, self.schedule.buffers, target)
+        self.features = find_features(self.schedule)
+
+    def _parse_plan(self) -> ir.Module:
+        return parse(self._plan, new_context())
+
+    def _run_plan_pipeline(self, module: ir.Module, check_tables: bool) -> ir.Module:
+        add_kernel_code(module, self.captured.ttir)
+        options = f"{self._options} check_tables={str(check_tables).lower()}"
+        run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
+        return module
+
+    def _library(self) -> Mapping[str, str]:
+        features = self.features
+        return device.library(
+            self._spec.target,
+            int(self._spec.options.get("num_warps", 4)),
+            features.unit,
+            roles=features.roles,
+            remote_loads=features.remote_loads,
+            reduced=features.reduced,
+            ring=features.ring,
+            unordered=features.unordered,
+            counted=features.counted,
+        )
+
+    @functools.cached_property
+    def input(self) -> str:
+        """All that the passes work on, one module."""
+        module = self._parse_plan()
+        add_kernel_code(module, self.captured.ttir)
+        add_fused_code(module, ttgir=self.captured.ttgir, device=self._library())
+        return to_text(module)
+
+    @functools.cached_property
+    def _lowered(self) -> tuple[str, str, str | None]:
+        module = self._scheduled or self._run_plan_pipeline(self._parse_plan(), check_tables=False)
+        self.forget_module()
+        add_fused_code(module, ttgir=self.captured.ttgir, device=self._library())
+        run_pipeline(module, "syncopate-kernel-pipeline")
+        return to_text(module), take_kernel(module), localized_argument(find_plan(module))
+
+    @property
+    def lowered(self) -> str:
+        """What the passes make of `input`: what `syncopate-opt --syncopate-pipeline` prints of it."""
+        return self._lowered[0]
+
+    @property
+    def fused(self) -> str:
+        """The fused kernel in that, in generic form."""
+        return self._lowered[1]
+
+    @property
+    def localized_argument(self) -> str | None:
+        """The argument in whose place the fused kernel reads the rank's own input where the caller keeps it."""
+        return self._lowered[2]
+
+    def localized(self, argument: str | None) -> str | None:
+        """The buffer whose input a rank reads where the caller keeps it, if there is one.
+
+        Args:
+            argument: `localized_argument`. Without one there may be an input that only transfers read.
+        """
+        bound = self.schedule.bound
+        if argument is not None:
+            return bound[argument]
+        return next((name for name in self.schedule.separate if name not in bound.values()), None)
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[], str]]:
+        """The program up to here, as text: `plan`, `ttir`, `input`, `lowered`, `fused`; see `Program.ir`."""
+        return {
+            "plan": lambda: self._written,
+            "ttir": lambda: self.captured.ttir,
+            "input": lambda: self.input,
+            "lowered": lambda: self.lowered,
+            "fused": lambda: self.fused,
+        }
+
+    def forget_module(self) -> None:
+        """Gives up what it keeps in order to go on from the schedule, which is a lot for what may not be needed."""
+        self._scheduled = None

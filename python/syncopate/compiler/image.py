@@ -6,8 +6,8 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.jit import JITFunction
 
 import syncopate
-from syncopate import bridge
+from syncopate import bridge, device
 from syncopate.compiler.cache import Cache, hash_of
+from syncopate.compiler.fusion import Fusion
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import DescriptorLayout, KernelImage
 
-__all__ = ["capture", "compile_image"]
+__all__ = ["CompiledKernel", "capture", "compile_image", "kernel_key"]
 
 _kernels = Cache("kernels")
 _images = Cache("images")
@@ -44,11 +45,12 @@ def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
 
 @functools.cache
 def _compiler_hash() -> str:
-    """What the compiler itself is: its version, its native libraries and its way in and out of Triton."""
+    """What the compiler itself is: its version, its native libraries, and how it calls Triton and these."""
     package = Path(syncopate.__file__).parent
     parts = [
         *sorted((package / "mlir" / "_mlir_libs").glob("*.so*")),
         *sorted((package / "bridge").glob("*.py")),
+        *sorted((package / "compiler").glob("*.py")),
     ]
     return hash_of(syncopate.__version__, *(path.read_bytes() for path in parts))
 
@@ -80,12 +82,21 @@ def _explain_triton(kernel: JITFunction[Any]) -> Iterator[None]:
         ) from error
 
 
-def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Captured:
-    """The local kernel at both levels, from the cache if it was seen before."""
+def kernel_key(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> str:
+    """What tells a local kernel apart, and how it is compiled.
+
+    Raises:
+        SyncopateError: A global variable of the kernel has changed.
+    """
     # Locations in the IR name the file, so it is part of the key.
     home = kernel.fn.__code__.co_filename
     key = hash_of("kernel", _compiler_hash(), home, kernel.cache_key, *_key_of(spec))
     _check_globals(kernel)
+    return key
+
+
+def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec, key: str) -> bridge.Captured:
+    """The local kernel at both levels, from the cache if its `kernel_key` was seen before."""
     entry = _kernels.find(key)
     if entry is not None:
         return bridge.Captured(entry["ttir.mlir"].decode(), entry["ttgir.mlir"].decode())
@@ -97,29 +108,73 @@ def capture(kernel: JITFunction[Any], spec: bridge.KernelSpec) -> bridge.Capture
     return captured
 
 
-def compile_image(spec: bridge.KernelSpec, fused: str) -> tuple[KernelImage, dict[str, str]]:
-    """The fused kernel's machine code, and its IR on the way there; from the cache if it was compiled before."""
-    key = hash_of("image", _compiler_hash(), fused, *_key_of(spec))
-    entry = _images.find(key)
-    if entry is None:
-        compiled = bridge.compile_with(spec, lambda _ttir, _ttgir: fused, key)
-        arguments = list(spec.signature.items())
-        image = KernelImage.from_triton(compiled, arguments)
-        meta = asdict(image)
-        del meta["cubin"]
-        entry = {
-            "image.json": json.dumps(meta).encode(),
-            "kernel.cubin": image.cubin,
-            "kernel.ttgir": compiled.asm["ttgir"].encode(),
-            "kernel.ptx": compiled.asm["ptx"].encode(),
-        }
-        _images.store(key, entry)
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A fused kernel for whatever plan has the features that it was made for.
+
+    Attributes:
+        image: Its machine code.
+        localized_argument: The argument in whose place it reads the rank's own input where the caller keeps it.
+        fused: The kernel, in generic form.
+        ttgir: The same as Triton prints it.
+        ptx: What Triton makes of that.
+    """
+
+    image: KernelImage
+    localized_argument: str | None
+    fused: bytes
+    ttgir: bytes
+    ptx: bytes
+
+
+def compile_image(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> CompiledKernel:
+    """The fused kernel's machine code, from the cache if there is some for a plan of the same features.
+
+    Args:
+        spec: How the local kernel is compiled.
+        fusion: The kernel, and the plan.
+        key: Its `kernel_key`.
+    """
+    key = hash_of("image", key, device.source_hash(), fusion.features.key)
+    if key not in _compiled:
+        entry = _images.find(key)
+        if entry is None:
+            entry = _compile(spec, fusion, key)
+            _images.store(key, entry)
+        _compiled[key] = _read_entry(entry)
+    return _compiled[key]
+
+
+_compiled: dict[str, CompiledKernel] = {}
+
+
+def _compile(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> Mapping[str, bytes]:
+    fused = fusion.fused
+    compiled = bridge.compile_with(spec, lambda _ttir, _ttgir: fused, key)
+    image = KernelImage.from_triton(compiled, list(spec.signature.items()))
+    meta = asdict(image)
+    del meta["cubin"]
+    return {
+        "image.json": json.dumps(meta).encode(),
+        "kernel.json": json.dumps({"localized_argument": fusion.localized_argument}).encode(),
+        "kernel.cubin": image.cubin,
+        "kernel.mlir": fused.encode(),
+        "kernel.ttgir": compiled.asm["ttgir"].encode(),
+        "kernel.ptx": compiled.asm["ptx"].encode(),
+    }
+
+
+def _read_entry(entry: Mapping[str, bytes]) -> CompiledKernel:
     meta = json.loads(entry["image.json"])
     meta["arguments"] = tuple((name, kind) for name, kind in meta["arguments"])
     meta["descriptors"] = tuple(
         DescriptorLayout(**{**layout, "block_size": tuple(layout["block_size"])})
         for layout in meta["descriptors"]
     )
-    image = KernelImage(cubin=entry["kernel.cubin"], **meta)
-    texts = {"ttgir": entry["kernel.ttgir"].decode(), "ptx": entry["kernel.ptx"].decode()}
-    return image, texts
+    return CompiledKernel(
+        KernelImage(cubin=entry["kernel.cubin"], **meta),
+        json.loads(entry["kernel.json"])["localized_argument"],
+        entry["kernel.mlir"],
+        entry["kernel.ttgir"],
+        entry["kernel.ptx"],
+    )

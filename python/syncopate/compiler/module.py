@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 from syncopate.abi import Realization
 from syncopate.compiler.binding import Footprint
-from syncopate.compiler.strategy import Strategy
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.ir import new_context, parse, translate_errors
+from syncopate.ir import translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan import Buffer, Chunk, Plan
+from syncopate.strategy import Strategy
 
 __all__ = [
     "KernelBinding",
-    "assemble",
+    "add_fused_code",
+    "add_kernel_code",
     "bind_kernel",
     "find_plan",
-    "localized_buffer",
+    "localized_argument",
     "needs_comm_ctas",
     "take_kernel",
     "to_text",
@@ -34,6 +35,7 @@ class KernelBinding:
         name: Name of the kernel's function.
         tiles: Size of its grid of tiles.
         ctas: Number of persistent CTAs.
+        parts: Among how many of them each tile of the last round is split.
         buffers: Plan buffers by the parameter that they are bound to.
         integers: Values of the integer parameters.
         footprints: Footprints that are not to be inferred.
@@ -44,6 +46,7 @@ class KernelBinding:
     name: str
     tiles: tuple[int, ...]
     ctas: int
+    parts: int
     buffers: Mapping[str, Buffer]
     integers: Mapping[str, int]
     footprints: tuple[Footprint, ...]
@@ -51,50 +54,51 @@ class KernelBinding:
     place: tuple[str, int]
 
 
-def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> str:
-    """The plan as a module, with a kernel and a strategy in it; the plan itself is not changed.
+def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Module:
+    """A copy of the plan's module, with a kernel and a strategy in it.
+
+    The plan itself is not changed.
 
     Raises:
         PlanError: The binding breaks a rule of `chunk.kernel`.
         SyncopateError: A footprint is malformed.
     """
-    module = parse(plan.text_with_locations, new_context())
+    module = plan.copy_module()
     with module.context, ir.Location.unknown():
         plan_op = find_plan(module)
         plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)
         with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
             module.operation.verify()
-    return to_text(module)
+    return module
 
 
-def assemble(
-    plan: str,
-    *,
-    ttir: str,
-    ttgir: str | None = None,
-    device: Mapping[str, str] | None = None,
-) -> ir.Module:
-    """Puts the parts together, in a context of their own.
+def add_kernel_code(module: ir.Module, ttir: str) -> None:
+    """Adds what a schedule is made of besides.
 
     Args:
-        plan: A module with the plan, the kernel's binding in it.
+        module: A module with a plan that has the kernel's binding in it.
         ttir: The kernel before TritonGPU's passes, in generic form.
-        ttgir: The same after them.
-        device: Device functions in generic form, by name.
     """
-    module = parse(plan, new_context())
     with module.context, ir.Location.unknown():
         _add_module(module.body, "ttir", ttir)
-        if ttgir is not None:
-            _add_module(module.body, "ttgir", ttgir)
-        if device is not None:
-            with ir.InsertionPoint(module.body):
-                library = ir.Module.create().operation.clone()
-            library.attributes["sym_name"] = ir.StringAttr.get("device")
-            for name, text in device.items():
-                _add_module(library.regions[0].blocks[0], name, text)
-    return module
+
+
+def add_fused_code(module: ir.Module, *, ttgir: str, device: Mapping[str, str]) -> None:
+    """Adds what the fused kernel is made of.
+
+    Args:
+        module: The same, with that code.
+        ttgir: The kernel after TritonGPU's passes, in generic form.
+        device: Device functions in generic form, by name.
+    """
+    with module.context, ir.Location.unknown():
+        _add_module(module.body, "ttgir", ttgir)
+        with ir.InsertionPoint(module.body):
+            library = ir.Module.create().operation.clone()
+        library.attributes["sym_name"] = ir.StringAttr.get("device")
+        for name, text in device.items():
+            _add_module(library.regions[0].blocks[0], name, text)
 
 
 def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
@@ -119,6 +123,7 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
             [values[buffer.name] for buffer in kernel.buffers.values()],
             list(kernel.buffers),
             tokens,
+            parts=kernel.parts if kernel.parts > 1 else None,
             needs=None if kernel.needs is None else values[kernel.needs.buffer.name],
             needs_at=None if kernel.needs is None else kernel.needs.offsets[0],
             integers=ir.DictAttr.get(
@@ -168,13 +173,7 @@ def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
     }
     if getattr(strategy.realization, "value", strategy.realization) in dedicated:
         return True
-    module = parse(plan.text, new_context())
-    named = {
-        str(op.attributes["realization"])
-        for op in find_plan(module).regions[0].blocks[0].operations
-        if "realization" in op.attributes
-    }
-    return any(f"#chunk<realization {spelling}>" in named for spelling in dedicated)
+    return not dedicated.isdisjoint(plan.realizations)
 
 
 def find_plan(module: ir.Module) -> ir.OpView:
@@ -189,11 +188,14 @@ def find_plan(module: ir.Module) -> ir.OpView:
     raise InternalError("an assembled module holds no plan")
 
 
-def localized_buffer(plan: ir.OpView) -> str | None:
-    """The buffer whose input a lowered plan's kernel reads where the caller keeps it, if there is one."""
+def localized_argument(plan: ir.OpView) -> str | None:
+    """The argument in whose place a lowered plan's kernel reads the rank's own input where the caller keeps it."""
     for op in plan.regions[0].blocks[0].operations:
         if isinstance(op, ops.KernelOp) and op.localized is not None:
-            return str(op.localized.value)
+            names = [name.value for name in op.attributes["arg_names"]]
+            for name, buffer in zip(names, op.operands, strict=False):
+                if buffer.owner.attributes["name"] == op.localized:
+                    return str(name)
     return None
 
 

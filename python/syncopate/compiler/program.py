@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from syncopate.compiler.strategy import Strategy
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import (
@@ -20,6 +19,7 @@ from syncopate.runtime.interface import (
     Table,
     TensorParam,
 )
+from syncopate.strategy import Strategy
 
 if TYPE_CHECKING:
     from syncopate.runtime import Group, LoadedProgram

@@ -22,7 +22,7 @@ from syncopate.device.copy import COPY_WARPS
 from syncopate.dtypes import DTYPES
 from syncopate.runtime.commands import UNITS
 
-__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "library"]
+__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "library", "source_hash"]
 
 COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located role that copies: what is left beside eight computing warps with 232 each."""
@@ -101,7 +101,8 @@ class _Key:
 
 
 @functools.cache
-def _source_hash() -> str:
+def source_hash() -> str:
+    """What the library is made of: its sources, and where they are."""
     # Locations in the IR name these files, so where they are is part of what they are.
     digest = hashlib.sha256(str(Path(__file__).parent).encode())
     for path in (Path(abi.__file__), *sorted(Path(__file__).parent.glob("*.py"))):
@@ -114,7 +115,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{key.ring}-{key.unordered}-{key.counted}-{_source_hash()}"
+        f"{key.ring}-{key.unordered}-{key.counted}-{source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():

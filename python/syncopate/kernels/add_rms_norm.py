@@ -11,7 +11,7 @@ from syncopate.language.slots import slot_offsets
 __all__ = ["add_rms_norm"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def add_rms_norm(
     x_ptr,
     residual_ptr,

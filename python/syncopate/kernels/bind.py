@@ -67,6 +67,7 @@ def bind_gemm(
         "N": n,
         "K": k,
         **config.constexprs(),
+        **config.last_round(gemm.k),
         **gemm.choices(),
     }
     return _arguments(bind, m, n, config)
@@ -98,6 +99,7 @@ def bind_gemm_pointers(
         "stride_b": gemm.b.shape[1],
         "stride_c": n,
         **config.constexprs(),
+        **config.last_round(gemm.k),
         **gemm.choices(),
     }
     return _arguments(bind, gemm.m, n, config)

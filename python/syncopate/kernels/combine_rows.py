@@ -11,7 +11,7 @@ from syncopate.kernels.gemm import tile_coordinates
 __all__ = ["combine_rows"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M"])
 def combine_rows(
     y_ptr,
     places_ptr,

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncopate.compiler.binding import Ctas
+from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, Parts, Scratch
 
 __all__ = ["Activation", "GemmConfig", "Precision"]
 
@@ -35,6 +35,9 @@ class Precision(enum.Enum):
 NARROW_ROUND: Final = 0.535
 """Time of a round of tiles of half the width, of that of the large ones (bf16 on H200, docs/results)."""
 
+SPLIT_ROUND: Final = 0.4
+"""What a last round of parts takes besides its share of K, of the time of a round: at K 8192, by the cost model."""
+
 
 @dataclass(frozen=True)
 class GemmConfig:
@@ -51,6 +54,8 @@ class GemmConfig:
         num_stages: Pipeline stages of the K loop.
         num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. At most one fits on a
             streaming multiprocessor.
+        parts: Among how many CTAs each tile of a last round is split that does not fill it, 1 for none;
+            `syncopate.compile` chooses, if it is left out.
     """
 
     block_m: int = 128
@@ -60,13 +65,15 @@ class GemmConfig:
     num_warps: int = 8
     num_stages: int = 3
     num_ctas: int | None = None
+    parts: int | None = None
 
     @classmethod
     def choose(cls, m: int, n: int, *, num_sms: int = 132) -> GemmConfig:
         """Returns the large tiles, or the narrow ones where those leave fewer multiprocessors without work.
 
-        Where there would be less than a round of large tiles it is small ones: those that need other ranks' data should
-        still come in a second round.
+        Tiles of a last round are taken to be split as `Parts` does it, with K as long as that needs. Where there would
+        be less than a round of large tiles it is small ones: those that need other ranks' data should still come in a
+        second round.
 
         Args:
             m: Rows of the output.
@@ -77,8 +84,11 @@ class GemmConfig:
         if math.prod(large.tiles(m, n)) < num_sms:
             return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
 
-        def rounds(config: GemmConfig) -> int:
-            return -(-math.prod(config.tiles(m, n)) // num_sms)
+        def rounds(config: GemmConfig) -> float:
+            tiles = math.prod(config.tiles(m, n))
+            parts = Parts(LEAST_STEPS * MOST_PARTS).choose(tiles, num_sms)
+            last = 1 / parts + SPLIT_ROUND if parts > 1 else tiles % num_sms > 0
+            return tiles // num_sms + last
 
         return large if rounds(large) <= NARROW_ROUND * rounds(narrow) else narrow
 
@@ -95,7 +105,29 @@ class GemmConfig:
             "TRANSPOSE_B": False,
             "ACTIVATION": None,
             "PRECISION": Precision.TF32.value,
+            "PARTS": 1,
+            "work_ptr": None,
+            "counters_ptr": None,
         }
+
+    def last_round(self, k: int) -> dict[str, Any]:
+        """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to."""
+        return {
+            "PARTS": self._split(k),
+            "work_ptr": Scratch((Ctas(), self.block_m, self.block_n), "f32", split=True),
+            "counters_ptr": Scratch((Ctas(),), "i32", split=True),
+        }
+
+    def count_parts(self, m: int, n: int, k: int, ctas: int) -> int:
+        """Returns among how many of ``ctas`` that compute each tile of the last round of a GEMM is split.
+
+        Raises:
+            SyncopateError: There are too few for `parts`.
+        """
+        return self._split(k).choose(math.prod(self.tiles(m, n)), ctas)
+
+    def _split(self, k: int) -> Parts:
+        return Parts(-(-k // self.block_k), self.parts)
 
     def options(self) -> dict[str, Any]:
         """Returns Triton's compile options."""

@@ -14,7 +14,7 @@ import syncopate.language as sy
 __all__ = ["grouped_gemm"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["M", "K"])
 def grouped_gemm(
     x_ptr,
     rows_ptr,

@@ -9,7 +9,8 @@ A marker changes nothing: under plain Triton the annotated kernel computes what 
         m, n, i = sy.tile(t, m, n)
 """
 
+from syncopate.language.last_part import LAST_PART_MARKER, last_part
 from syncopate.language.slots import slot_offsets
 from syncopate.language.tile import TILE_MARKER, tile
 
-__all__ = ["TILE_MARKER", "slot_offsets", "tile"]
+__all__ = ["LAST_PART_MARKER", "TILE_MARKER", "last_part", "slot_offsets", "tile"]

@@ -28,7 +28,8 @@ def tile(t, m, n=None, k=None):
             2³¹.
         m: First tile coordinate that the kernel itself would take for position ``t``, likewise.
         n: Second tile coordinate, for kernels that have one.
-        k: Third tile coordinate, for kernels that have one.
+        k: Third tile coordinate, for kernels that have one. Behind all coordinates of a tile that several programs
+            compute stands the number of its part.
 
     Returns:
         The coordinates, i32, followed by ``i``, how many tiles this program has taken before: ``(m, i)``,

@@ -10,10 +10,11 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, translate_errors
+from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import describe, to_integer, to_integers, to_string
+from syncopate.strategy import Strategy
 
 __all__ = ["Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
 
@@ -126,6 +127,8 @@ class PlanBody:
             with translate_errors():
                 self._op.verify()
         self.tokens: list[Token] = []
+        # What templates have followed.
+        self.strategy: Strategy | None = None
         # The body of the claim or of the rank-affine form that is being written.
         self._inner: ir.Block | None = None
         # What `Plan.spmd` has given, while its block is open.
@@ -140,6 +143,16 @@ class PlanBody:
         return size
 
     @property
+    def realizations(self) -> set[str]:
+        """The realizations that transfers of the plan name, as chunk IR spells them."""
+        named = {
+            str(op.attributes["realization"])
+            for op in self._op.regions[0].blocks[0].operations
+            if "realization" in op.attributes
+        }
+        return {text.removeprefix("#chunk<realization ").removesuffix(">") for text in named}
+
+    @property
     def text(self) -> str:
         """The plan as chunk IR, one module."""
         return str(self._module)
@@ -148,6 +161,23 @@ class PlanBody:
     def text_with_locations(self) -> str:
         """The same with the source line of every operation."""
         return str(self._module.operation.get_asm(enable_debug_info=True))
+
+    def follow(self, strategy: Strategy) -> None:
+        """Notes the strategy that a template follows; `syncopate.compile` takes it if it is given none.
+
+        Raises:
+            PlanError: Another template has followed another one.
+        """
+        if self.strategy is not None and self.strategy != strategy:
+            raise PlanError(
+                f"strategy: expects {self.strategy}, which another template of plan {self.name} has followed, but got "
+                f"{strategy}"
+            )
+        self.strategy = strategy
+
+    def copy_module(self) -> ir.Module:
+        """The plan as it is now, as another module in the same context, which is costly to make."""
+        return parse(self.text_with_locations, self._context)
 
     def _own_buffer(self, name: str, buffer: Buffer) -> Buffer:
         if not isinstance(buffer, Buffer):

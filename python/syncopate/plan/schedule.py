@@ -35,6 +35,7 @@ class Access:
         offsets: Gives the region's offsets, in elements, for the coordinates of a tile: for integers, or for anything
             else that one can calculate with.
         sizes: Its sizes; what lies outside the buffer does not count.
+        map: The offsets as an affine map, as MLIR prints it.
     """
 
     argument: str
@@ -42,6 +43,7 @@ class Access:
     writes: bool
     offsets: Callable[[Sequence[Any]], tuple[Any, ...]]
     sizes: tuple[int, ...]
+    map: str
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,12 @@ class Schedule:
         num_ctas: CTAs over which the kernel distributes its tiles.
         comm_ctas: CTAs in front of those, which dedicated realizations have.
         tiles: Sizes of the grid of tiles.
+        parts: Among how many CTAs each tile of the last round is split.
         accesses: What a tile reads and writes.
         buffers: The plan's buffers.
+        bound: Names of the buffers by the argument of the kernel that is bound to them.
+        produced: The buffers that tiles compute, by name, and whether some tile adds to what is there.
+        separate: Buffers whose input nothing reads together with what is beside it; see `chunk-separate-inputs`.
         signal_layout: Numbering of the flags.
         tables: Schedule tables of every rank, by name.
     """
@@ -65,8 +71,12 @@ class Schedule:
     num_ctas: int
     comm_ctas: int
     tiles: tuple[int, ...]
+    parts: int
     accesses: tuple[Access, ...]
     buffers: tuple[BufferSpec, ...]
+    bound: Mapping[str, str]
+    produced: Mapping[str, bool]
+    separate: tuple[str, ...]
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...]
 
@@ -116,8 +126,14 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         if "comm_ctas" in kernels[0].attributes
         else 0,
         tiles=tiles,
+        parts=int(kernels[0].attributes["parts"].value) if "parts" in kernels[0].attributes else 1,
         accesses=accesses,
         buffers=place_slots(buffers, tables, accesses, tiles, _takes_rows(plan)),
+        bound=_read_bound(kernels[0]),
+        produced=_read_produced(body),
+        separate=tuple(name.value for name in kernels[0].attributes["separate"])
+        if "separate" in kernels[0].attributes
+        else (),
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
     )
@@ -168,13 +184,27 @@ def _read_regions(
     return regions
 
 
+def _read_produced(body: Sequence[ir.OpView]) -> Mapping[str, bool]:
+    """The buffers that tiles compute, and whether some tile adds to what is there."""
+    produced: dict[str, bool] = {}
+    for op in body:
+        if isinstance(op, ops.ProduceOp):
+            name = op.operands[0].owner.attributes["name"].value
+            produced[name] = produced.get(name, False) or "reduction" in op.attributes
+    return produced
+
+
+def _read_bound(kernel: ir.OpView) -> dict[str, str]:
+    names = [name.value for name in kernel.attributes["arg_names"]]
+    buffers = list(kernel.operands)[: len(names)]
+    return {
+        name: operand.owner.attributes["name"].value
+        for name, operand in zip(names, buffers, strict=True)
+    }
+
+
 def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access]:
-    bound = [
-        operand.owner.attributes["name"].value
-        for operand in kernel.operands
-        if isinstance(operand.type, ops.BufferType)
-    ]
-    arguments = [name.value for name in kernel.attributes["arg_names"]]
+    bound = _read_bound(kernel)
     for op in kernel.regions[0].blocks[0].operations:
         if not isinstance(op, ops.FootprintOp):
             continue
@@ -182,10 +212,11 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
         results = [to_function(expr) for expr in op.attributes["map"].value.results]
         yield Access(
             argument=argument,
-            buffer=buffers.index(bound[arguments.index(argument)]),
+            buffer=buffers.index(bound[argument]),
             writes=str(op.attributes["access"]) == "#chunk<access write>",
             offsets=functools.partial(_apply, results),
             sizes=tuple(op.attributes["sizes"]),
+            map=str(op.attributes["map"]),
         )
 
 

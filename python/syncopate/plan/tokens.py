@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from syncopate.choices import Direction
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk
 from syncopate.plan.builder import Plan
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
+from syncopate.strategy import Strategy
 
 __all__ = ["Dispatch", "RoutingShape", "combine_tokens", "dispatch_tokens"]
 
@@ -107,8 +109,7 @@ def dispatch_tokens(
     dtype: str,
     *,
     name: str = "tokens",
-    direction: str = "push",
-    realization: str | None = None,
+    strategy: Strategy | None = None,
 ) -> Dispatch:
     """Brings tokens to the ranks that have their experts; a token goes to a rank once, for all its experts there.
 
@@ -118,8 +119,8 @@ def dispatch_tokens(
         width: Elements of a token.
         dtype: Element type, as MLIR spells it.
         name: Name of the buffer of tokens, and the beginning of those of the others.
-        direction: push or pull: who carries out the transfers.
-        realization: Of the transfers; the strategy's if it is left out.
+        strategy: The choices, of which the direction is made here; as for `templates.reduce_scatter_tiles`. The pieces
+            are the routing's: tiles count them.
 
     Returns:
         The buffers.
@@ -132,10 +133,11 @@ def dispatch_tokens(
         raise PlanError(
             f"shape: expects the {plan.world_size} ranks of plan {plan.name}, but got {world}"
         )
-    if direction not in ("push", "pull"):
-        raise PlanError(f"direction: expects push or pull, but got {direction!r}")
     if world < 2:
         raise PlanError(f"shape: expects at least two ranks, but got {world}")
+    strategy = strategy or Strategy()
+    plan.follow(strategy)
+    pushes = strategy.direction is Direction.PUSH
     tokens = plan.buffer(name, (shape.rows, width), dtype, shard_axis=0)
     sends = plan.buffer(f"{name}_sends", ((world - 1) * count, width), dtype)
     words = plan.buffer(f"{name}_words", (shape.words,), "i32")
@@ -149,7 +151,7 @@ def dispatch_tokens(
             for rank in range(world):
                 first, slot = (distance - 1) * count, rank * count
                 # Who carries it out reads its own number of the same rows.
-                add, word = (plan.put, 0) if direction == "push" else (plan.get, world - 1)
+                add, word = (plan.put, 0) if pushes else (plan.get, world - 1)
                 add(
                     sends[first + past : first + end],
                     tokens[slot + past : slot + end],
@@ -157,7 +159,6 @@ def dispatch_tokens(
                     dst_rank=(rank + distance) % world,
                     rows=words[word + distance - 1],
                     past=past,
-                    realization=realization,
                 )
     needs = 2 * (world - 1)
     return Dispatch(tokens, sends, words, words[needs : needs + shape.blocks])
@@ -170,10 +171,7 @@ def combine_tokens(
     dtype: str,
     *,
     name: str = "combined",
-    splits: int = 1,
-    combine: Combine = Combine.TILES,
-    realization: str | None = None,
-    reducing: str | None = None,
+    strategy: Strategy | None = None,
 ) -> Buffer:
     """Brings together, at the rank of each token, what experts of all ranks have made of it.
 
@@ -187,10 +185,8 @@ def combine_tokens(
         width: Elements of what an expert makes of a token.
         dtype: Element type, as MLIR spells it.
         name: Name of the buffer.
-        splits: Pieces that the tokens of a rank are moved in.
-        combine: Who adds the parts of ranks. With `Combine.TILES`, rows of a tile have to divide those of a rank.
-        realization: As for `reduce_scatter_tiles`.
-        reducing: Likewise.
+        strategy: The choices, as for `templates.reduce_scatter_tiles`. With `Combine.TILES`, which is what they come to
+            if nothing is said, rows of a tile have to divide those of a rank.
 
     Returns:
         The buffer of parts, [world_size · tokens, width], which tiles compute. A call gives back the sums of the rank's
@@ -204,12 +200,5 @@ def combine_tokens(
             f"shape: expects the {plan.world_size} ranks of plan {plan.name}, but got {shape.world_size}"
         )
     combined = plan.buffer(name, (shape.rows, width), dtype)
-    reduce_scatter_tiles(
-        plan,
-        combined,
-        splits=splits,
-        combine=combine,
-        realization=realization,
-        reducing=reducing,
-    )
+    reduce_scatter_tiles(plan, combined, strategy)
     return combined

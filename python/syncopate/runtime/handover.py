@@ -60,16 +60,22 @@ def handing_tile(tables: Mapping[str, Table], command: int) -> HandingTile | Non
 
 def _positions(tables: Mapping[str, Table]) -> Int64Array:
     """Where each tile, row-major in the grid, stands in the order."""
-    # Tiles are the cells of the grid, each once: in the order of their coordinates, they have their numbers.
+    # Tiles are the cells of the grid, each once: in the order of their coordinates, they have their numbers. Of those
+    # that several CTAs compute, the parts come one after another, with their numbers for the third coordinate.
     tiles = tables["tiles"]
-    return np.lexsort([tiles.column(name) for name in ("c2", "c1", "c0")])
+    order: Int64Array = np.lexsort([tiles.column(name) for name in ("c2", "c1", "c0")])
+    if 0 < len(tables["tile_groups"].values) < len(order):
+        order = order[tiles.column("c2")[order] == 0]
+    return order
 
 
 def _handed(tables: Mapping[str, Table]) -> Int64Array:
     """Rows of the table of commands that tiles hand over."""
     rows = tables["tile_groups"]
     begin, end = rows.column("command_begin"), rows.column("command_end")
-    ranges = [np.arange(*pair) for pair in zip(begin.tolist(), end.tolist(), strict=True)]
+    some = np.flatnonzero(begin < end)
+    pairs = zip(begin[some].tolist(), end[some].tolist(), strict=True)
+    ranges = [np.arange(*pair) for pair in pairs]
     return np.concatenate([np.zeros(0, np.int64), *ranges])
 
 

@@ -214,7 +214,22 @@ class ScalarParam:
     value: int | float
 
 
-Param = BufferParam | TensorParam | ScalarParam
+@dataclass(frozen=True)
+class ScratchParam:
+    """A kernel parameter that points to memory of the program's own, zero before the first call.
+
+    Attributes:
+        name: The kernel's parameter.
+        shape: Its shape.
+        dtype: MLIR's spelling.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+Param = BufferParam | TensorParam | ScalarParam | ScratchParam
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from syncopate.abi import align
 from syncopate.errors import InternalError, SyncopateError
@@ -124,21 +125,39 @@ class ArgumentBlock:
             ctypes.memmove(self._base + offset, struct.pack("Q", address), 8)
 
 
+@dataclass
+class _Code:
+    """Machine code in a device's memory, and how many launchers use it."""
+
+    module: int
+    function: int
+    users: int = 0
+
+
+_code: dict[tuple[int, str, int, bytes], _Code] = {}
+
+
 class KernelLauncher:
-    """A kernel image loaded into the current device, with its argument block and a fixed grid."""
+    """A kernel image loaded into the current device, with its argument block and a fixed grid.
+
+    Launchers of the same code on one device share it.
+    """
 
     def __init__(self, image: KernelImage, device: int, grid: tuple[int, int, int]) -> None:
         self.image = image
         self.arguments = ArgumentBlock(image)
-        self._module, self._function = cuda.load_function(
-            image.cubin, image.name, image.shared_bytes, device
-        )
-        self._grid = grid
+        self._key = (device, image.name, image.shared_bytes, image.cubin)
+        if self._key not in _code:
+            loaded = cuda.load_function(image.cubin, image.name, image.shared_bytes, device)
+            _code[self._key] = _Code(*loaded)
+        code = _code[self._key]
+        code.users += 1
+        self._open = True
         self.resident_ctas = cuda.resident_ctas(
-            self._function, 32 * image.num_warps, image.shared_bytes, device
+            code.function, 32 * image.num_warps, image.shared_bytes, device
         )
         self._launch = cuda.function("cuLaunchKernel")
-        self._fixed = (self._function, *grid, 32 * image.num_warps, 1, 1, image.shared_bytes)
+        self._fixed = (code.function, *grid, 32 * image.num_warps, 1, 1, image.shared_bytes)
 
     def __call__(self, stream: int) -> None:
         """Launches on a raw stream handle with the arguments as they are."""
@@ -147,10 +166,15 @@ class KernelLauncher:
             cuda.check(code, f"the launch of kernel {self.image.name}")
 
     def close(self) -> None:
-        """Unloads the code. The kernel must not be running."""
-        if self._module:
-            cuda.call("cuModuleUnload", self._module)
-            self._module = 0
+        """Unloads the code if nobody else uses it. The kernel must not be running."""
+        if not self._open:
+            return
+        self._open = False
+        code = _code[self._key]
+        code.users -= 1
+        if code.users == 0:
+            del _code[self._key]
+            cuda.call("cuModuleUnload", code.module)
 
 
 def encode_tensor_map(

@@ -13,7 +13,7 @@ import torch
 from syncopate.errors import DeviceWaitTimeout, InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.faults import decode_fault
-from syncopate.runtime.groups import Group
+from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState
@@ -43,29 +43,13 @@ class LoadedProgram:
         Raises:
             SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
         """
-        if program.world_size != group.world_size:
-            raise SyncopateError(
-                f"group: expects {program.world_size} ranks, for which program {program.name} was compiled, "
-                f"but got {group.world_size}"
-            )
-        self.program = program
         self.group = group
-        plan = plan_memory(program)
-        self._memory = group.allocate(plan.nbytes)
-        addresses = resolve(plan, self._memory.addresses)
-        self._ranks: dict[int, RankState] = {}
-        for rank in group.local_ranks:
-            with torch.cuda.device(group.device(rank)):
-                self._ranks[rank] = RankState(
-                    program, group, rank, self._memory, plan, addresses, remap=remap
-                )
-        first = self._ranks[group.local_ranks[0]]
-        self._device = first.device
-        # One local rank without a stream of its own runs on torch's current stream, the fast path.
-        self._only = first if len(self._ranks) == 1 and first.own_stream is None else None
-        self._uses_engine = any(state.engine is not None for state in self._ranks.values())
-        self._error: DeviceWaitTimeout | None = None
+        self._remap = remap
+        self._memory: SymmetricAllocation | None = None
+        self._nbytes = 0
         self._rescue_lock = threading.Lock()
+        self._place(program)
+        self._error: DeviceWaitTimeout | None = None
         with torch.cuda.device(self._device):
             self._rescue_stream = cuda.create_stream()
             self._event = cuda.create_event()
@@ -73,8 +57,77 @@ class LoadedProgram:
         self._closed = self._freed = False
         self._detached = False
         group.barrier()
-        if self._uses_engine:
+        self._watch()
+
+    def _place(self, program: Program) -> None:
+        """Makes the state of all local ranks, in memory that is there if it is enough."""
+        group = self.group
+        if program.world_size != group.world_size:
+            raise SyncopateError(
+                f"group: expects {program.world_size} ranks, for which program {program.name} was compiled, "
+                f"but got {group.world_size}"
+            )
+        plan = plan_memory(program)
+        if self._memory is None or plan.nbytes > self._nbytes:
+            self._memory, self._nbytes = group.allocate(plan.nbytes), plan.nbytes
+        addresses = resolve(plan, self._memory.addresses)
+        ranks: dict[int, RankState] = {}
+        for rank in group.local_ranks:
+            with torch.cuda.device(group.device(rank)):
+                ranks[rank] = RankState(
+                    program, group, rank, self._memory, plan, addresses, remap=self._remap
+                )
+        first = ranks[group.local_ranks[0]]
+        with self._rescue_lock:
+            self.program, self._ranks = program, ranks
+        self._device = first.device
+        # One local rank without a stream of its own runs on torch's current stream, the fast path.
+        self._only = first if len(ranks) == 1 and first.own_stream is None else None
+
+    def _watch(self) -> None:
+        if any(state.engine is not None for state in self._ranks.values()):
             watchdog.watch(self)
+
+    def reschedule(self, program: Program) -> None:
+        """Goes on with another program, such as one of the same plan and kernel for another number of rows.
+
+        Code that is the same is not loaded again, and the memory stays if it is enough: it is that of the largest
+        program so far, so load the largest first if memory is not to be allocated on the way. Waits for all calls of
+        all ranks. Collective over the group; not during a graph capture, and graphs captured before must not be
+        replayed. Tensors that `input`, `buffer`, `slots` and calls have given are no longer the program's.
+
+        Args:
+            program: The program, for as many ranks.
+
+        Raises:
+            SyncopateError: It has another number of ranks, or, after which this one is closed, does not fit on the GPU.
+            DeviceWaitTimeout: An earlier call did not complete.
+        """
+        if program.world_size != self.group.world_size:
+            raise SyncopateError(
+                f"program: expects one for {self.group.world_size} ranks, but {program.name} was compiled for "
+                f"{program.world_size}"
+            )
+        self.check()
+        if cuda.is_capturing(torch._C._cuda_getCurrentRawStream(self._device)):
+            raise SyncopateError(
+                "reschedule: a program cannot change while a CUDA graph is captured"
+            )
+        torch.cuda.synchronize(self._device)
+        self.check()
+        # Nobody reads or writes this rank's memory any more.
+        self.group.barrier()
+        before = self._ranks
+        watchdog.forget(self)
+        try:
+            self._place(program)
+        except BaseException:
+            self.close()
+            raise
+        for state in before.values():
+            state.close()
+        self.group.barrier()
+        self._watch()
 
     def __call__(self, **tensors: Any) -> Any:
         """Runs the program once.

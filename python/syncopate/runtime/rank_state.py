@@ -12,6 +12,7 @@ import torch
 
 from syncopate import abi
 from syncopate.abi import FaultField
+from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
@@ -23,6 +24,7 @@ from syncopate.runtime.interface import (
     BufferSpec,
     Program,
     ScalarParam,
+    ScratchParam,
     TensorParam,
     first_row,
 )
@@ -104,6 +106,7 @@ class RankState:
 
         self._kernel = KernelLauncher(program.image, self.device, program.grid)
         self._check_residency(group)
+        self._own_memory: list[torch.Tensor] = []
         self._tensors = self._bind_params(base, addresses)
         self.tensor_names = frozenset(self._tensors)
         self._guard = self._load_guard(base)
@@ -200,6 +203,11 @@ class RankState:
                 arguments.set_scalar(name, param.value)
             elif isinstance(param, TensorParam):
                 tensors[param.tensor] = TensorArgument(param, arguments, self.device)
+            elif isinstance(param, ScratchParam):
+                nbytes = math.prod(param.shape) * DTYPES[param.dtype].nbytes
+                memory = torch.zeros(nbytes, dtype=torch.uint8, device=f"cuda:{self.device}")
+                self._own_memory.append(memory)
+                arguments.set_scalar(name, memory.data_ptr())
             else:
                 self._bind_buffer(param, addresses.buffers[self.rank][order.index(param.buffer)])
         if program.image.global_scratch_bytes or program.image.profile_scratch_bytes:

@@ -203,8 +203,11 @@ def _read_moves(
     buffers: Sequence[BufferSpec], tables: Mapping[str, list[Row]], by: int
 ) -> list[_Move]:
     moves: list[_Move] = []
-    # Tiles are the cells of a grid, each once: in the order of their coordinates, they have their numbers.
+    # Tiles are the cells of a grid, each once: in the order of their coordinates, they have their numbers. Of those
+    # that several CTAs compute, the parts come one after another, with their numbers for the third coordinate.
     tiles = sorted((row["c0"], row["c1"], row["c2"]) for row in tables["tiles"])
+    if 0 < len(tables["tile_groups"]) < len(tiles):
+        tiles = [tile for tile in tiles if tile[2] == 0]
     handed = {
         number: tile
         for tile, row in zip(tiles, tables["tile_groups"], strict=False)

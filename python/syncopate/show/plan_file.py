@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
@@ -14,21 +15,11 @@ from syncopate.mlir.dialects import chunk
 from syncopate.plan.schedule import Access, Schedule, read_schedule
 
 OPTIONS: Final[Mapping[str, tuple[str, ...] | range]] = {
-    "algorithm": ("direct", "ring", "bidirectional_ring", "hierarchical", "recursive_doubling"),
-    "direction": ("push", "pull"),
-    "splits": range(4097),
-    "realization": (
-        "copy_engine",
-        "tma_dedicated",
-        "tma_colocated",
-        "ldst_dedicated",
-        "ldst_colocated",
-        "nccl",
-    ),
-    "order": ("arrival", "grouped"),
-    "group": range(1, 2**31),
-    "pause": range(1_000_001),
-    "comm_ctas": range(1, 65537),
+    "algorithm": names_of(Algorithm),
+    "direction": names_of(Direction),
+    "realization": names_of(Realization),
+    "order": names_of(TileOrder),
+    **RANGES,
 }
 """The pipeline's options, and what each may be: one of some words, or a number in a range."""
 

@@ -47,13 +47,14 @@ def describe_schedule(program: Any) -> str:
     ctas = f"{program.num_ctas} CTAs each"
     if program.comm_ctas:
         ctas += f", and {program.comm_ctas} in front of them for communication"
+    ctas += _parts(program, lanes[0])
     lines = [f"{program.world_size} ranks, {ctas}"]
     strategy = getattr(program, "strategy", None)
     if strategy is not None:
         lines.append(
             f"strategy: collectives by {_value(strategy.algorithm)} {_value(strategy.direction)}, transfers in "
             f"{strategy.splits or 'up to 4'} piece(s) by {_value(strategy.realization)}, tiles by "
-            f"{_value(strategy.order)} in groups of {strategy.group} rows, a pause of {strategy.pause} ns "
+            f"{_value(strategy.order)} in groups of {strategy.group_m} rows, a pause of {strategy.pause} ns "
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
@@ -78,6 +79,15 @@ def describe_schedule(program: Any) -> str:
     for lane in lanes:
         lines += ["", *_lane(lane, program.num_ctas, dims)]
     return "\n".join(lines)
+
+
+def _parts(program: Any, lane: Lane) -> str:
+    """Which tiles are computed by several CTAs."""
+    split = len([tile for tile in lane.tiles if tile.coords[2] == 1])
+    if len(getattr(program, "tiles", (1, 1, 1))) == 3 or not split:
+        return ""
+    parts = 1 + max(tile.coords[2] for tile in lane.tiles)
+    return f"; each of the last {split} tiles in the order is computed by {parts} CTAs, and stored by the last of them"
 
 
 def _value(choice: Any) -> str:
@@ -154,8 +164,14 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
     for tile in lane.tiles:
         for transfer in tile.waits:
             first.setdefault(transfer, tile.position)
-    total = len(lane.tiles)
-    ahead = min(first.values(), default=total)
+    # Of tiles that several CTAs compute, the first part stands for all.
+    tiles = [tile for tile in lane.tiles if dims == 3 or tile.coords[2] == 0]
+
+    def before(position: int) -> int:
+        return sum(tile.position < position for tile in tiles)
+
+    total = len(tiles)
+    ahead = before(min(first.values(), default=len(lane.tiles)))
     share = 100 * ahead // max(total, 1)
     lines = [f"rank {lane.rank}: {total} tiles, {ahead} of them ({share} %) before the first wait"]
     if lane.needs:
@@ -187,7 +203,7 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
         flags = join([name for name, rank in transfer.raises if rank == lane.rank][:1])
         lines.append(
             f"  needs {transfer.region} from rank {transfer.src} ({flags}) at position {position} "
-            f"(round {position // ctas}), tile ({coords}): overlaps with {position} tiles"
+            f"(round {position // ctas}), tile ({coords}): overlaps with {before(position)} tiles"
         )
     end = f"after {join(lane.closes_after)}" if lane.closes_after else "after its last tile"
     raises = f": raises {flags_of_ranks(lane.closes)}" if lane.closes else ""

@@ -16,8 +16,9 @@ import numpy as np
 
 from syncopate.bridge import define_kernel
 from syncopate.compiler.binding import Binding
-from syncopate.compiler.fusion import fuse, make_spec
-from syncopate.compiler.module import find_plan, to_text
+from syncopate.compiler.fusion import Fusion, Stages, make_spec
+from syncopate.compiler.image import capture, kernel_key
+from syncopate.compiler.module import find_plan
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
 from syncopate.errors import PlanError, SyncopateError
@@ -101,7 +102,8 @@ def make_probe(
     # Nothing is to be loaded ahead of the wait of its tile.
     options_of_triton = {"num_warps": 4, "num_stages": 1}
     spec = make_spec(kernel, f"{_NAME}_fused", binding, options_of_triton, target)
-    fusion = fuse(to_text(module), kernel, spec, target, options=options)
+    captured = capture(kernel, spec, kernel_key(kernel, spec))
+    fusion = Fusion(module, captured, spec, target, options=options, written=text)
     image = KernelImage(
         name=f"{_NAME}_fused",
         cubin=b"",
@@ -123,7 +125,7 @@ def make_probe(
         plan=text,
         tiles=schedule.tiles,
         samplings=samplings,
-        ir={"plan": text, **fusion.stages},
+        ir=Stages(fusion.stages),
     )
 
 
@@ -178,6 +180,8 @@ def _adapt_kernel(plan: ir.OpView, ctas: int) -> list[str]:
         new = [ir.StringAttr.get(f"in{number}") for number in range(len(names))]
         kernel.attributes["kernel"] = ir.FlatSymbolRefAttr.get(f"{_NAME}_fused")
         kernel.attributes["ctas"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, ctas)
+        # It copies what a tile reads all at once.
+        kernel.attributes["parts"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, 1)
         kernel.attributes["arg_names"] = ir.ArrayAttr.get(new)
         for footprint in kernel.regions[0].blocks[0].operations:
             footprint.attributes["arg"] = new[names.index(footprint.attributes["arg"].value)]

@@ -19,6 +19,7 @@ from syncopate.runtime.interface import (
     BufferParam,
     BufferSpec,
     ScalarParam,
+    ScratchParam,
     TensorParam,
 )
 from syncopate.runtime.linking import (
@@ -174,6 +175,11 @@ class RankMemory:
             for param in program.params
             if isinstance(param, TensorParam)
         }
+        self.scratch = {
+            param.name: self._make_scratch(param)
+            for param in program.params
+            if isinstance(param, ScratchParam)
+        }
         self.localized: BufferSpec | None = None
         self.own_input: Region | None = None
         for spec in program.buffers:
@@ -190,6 +196,17 @@ class RankMemory:
         name = f"{what} {param.tensor} of rank {self.rank}"
         nbytes = kind.nbytes * (1 + last)
         region = self.machine.memory.add(name, nbytes, RegionKind.DATA, self.rank, granule)
+        region.checks_call = True
+        return region
+
+    def _make_scratch(self, param: ScratchParam) -> Region:
+        """Memory of the program's own. Integers are words by which CTAs meet, all else is data of one call."""
+        kind = element(param.dtype)
+        name = f"scratch {param.name} of rank {self.rank}"
+        nbytes = math.prod(param.shape) * kind.nbytes
+        if not kind.is_float:
+            return self.machine.memory.add(name, nbytes, RegionKind.WORDS, self.rank)
+        region = self.machine.memory.add(name, nbytes, RegionKind.DATA, self.rank, kind.nbytes)
         region.checks_call = True
         return region
 
@@ -252,6 +269,8 @@ class RankMemory:
     def _parameter(self, param: Any) -> list[Any]:
         if isinstance(param, ScalarParam):
             return [param.value]
+        if isinstance(param, ScratchParam):
+            return [self.scratch[param.name].base]
         if isinstance(param, BufferParam):
             spec, region = self.specs[param.buffer], self.buffers[param.buffer]
             shape, dtype = spec.memory_shape, spec.dtype

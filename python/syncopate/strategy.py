@@ -4,80 +4,52 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Any, Final
 
+from syncopate.choices import (
+    RANGES,
+    Algorithm,
+    Combine,
+    Direction,
+    Realization,
+    Shots,
+    SlotShape,
+    TileOrder,
+)
 from syncopate.errors import SyncopateError
 
-__all__ = ["Algorithm", "Direction", "Realization", "SlotShape", "Strategy", "TileOrder"]
+__all__ = ["Strategy"]
 
-
-class Algorithm(enum.Enum):
-    """Between which members the parts of a collective travel; docs/plans.md says where each applies."""
-
-    DIRECT = "direct"
-    RING = "ring"
-    BIDIRECTIONAL_RING = "bidirectional_ring"
-    HIERARCHICAL = "hierarchical"
-    RECURSIVE_DOUBLING = "recursive_doubling"
-
-
-class Direction(enum.Enum):
-    """Who carries the transfers of a collective out: those who have the data, or those who get them."""
-
-    PUSH = "push"
-    PULL = "pull"
-
-
-class Realization(enum.Enum):
-    """How a transfer is carried out, of those that the compiler lowers."""
-
-    COPY_ENGINE = "copy_engine"
-    TMA_DEDICATED = "tma_dedicated"
-    TMA_COLOCATED = "tma_colocated"
-    LDST_DEDICATED = "ldst_dedicated"
-    LDST_COLOCATED = "ldst_colocated"
-    NCCL = "nccl"
-    """Of collectives of what tiles compute: they become calls of the library."""
-
-
-class TileOrder(enum.Enum):
-    """The order in which a rank computes its tiles."""
-
-    ARRIVAL = "arrival"
-    GROUPED = "grouped"
-    PACED = "paced"
-
-
-class SlotShape(enum.Enum):
-    """What library calls take of a matrix at a time."""
-
-    ROWS = "rows"
-    """Whole rows of tiles, so that what a call brings may lie in rows already."""
-    TILES = "tiles"
-    """Single tiles, so that a call ends with a wave."""
-
-
-# The ranges of `#chunk.strategy`, whose verifier has the last word.
-_RANGES = {
-    "splits": (0, 4096),
-    "group": (1, 2**62),
-    "pause": (0, 1_000_000),
-    "comm_ctas": (1, 65536),
+_CHOICES: Final = {
+    "algorithm": Algorithm,
+    "direction": Direction,
+    "realization": Realization,
+    "order": TileOrder,
+    "slots": SlotShape,
+    "combine": Combine,
+    "shots": Shots,
+    "reducing": Realization,
+    "gathering": Realization,
 }
+_OPTIONAL: Final = ("combine", "shots", "reducing", "gathering")
 
 
 @dataclass(frozen=True)
 class Strategy:
     """The choices for one plan. A collective or a transfer that names its own keeps it.
 
+    Passes make the first ones. Those from `combine` on, and the direction, decide which transfers a sum of
+    `syncopate.plan.templates` has, so templates take the strategy too.
+
     Attributes:
         algorithm: How collectives are decomposed.
         direction: Who carries their transfers out.
         realization: How transfers are carried out.
-        splits: Pieces that each transfer is cut into; 0 chooses by its size: at most four, of 8 MiB
-            and 512 rows or more.
+        splits: Pieces that each transfer is cut into; 0 chooses by its size: pieces of 8 MiB and 512 rows or more, at
+            most four.
         order: The order of tiles.
-        group: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles in
-            flight share rows and columns in L2.
+        group_m: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles
+            in flight share rows and columns in L2.
         pause: Nanoseconds that a co-located role rests after each block that it stores to another rank. Stores that
             the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
             that there is makes both faster. At most 1,000,000.
@@ -87,6 +59,13 @@ class Strategy:
         waves: How many waves of tiles, of as many tiles as CTAs compute, go into each library call, the last number for
             all further calls. Without any, there are at most eight calls of as many waves each.
         slots: What library calls take at a time: rows or tiles.
+        combine: Who adds the parts of a sum. If it is left out, its tiles do, or a role in one shot, which takes no
+            other choice; with realization nccl, it is `Combine.STRATEGY`.
+        shots: In how many steps the parts of an all-reduce come to all ranks; chosen by its size if it is left out, and
+            two if `combine` is given.
+        reducing: How transfers are carried out that add parts within a rank; `realization` if it is left out and can
+            do so, else loads and stores.
+        gathering: How transfers of the second shot are carried out; `realization` if it is left out.
 
     The enums may be given by their values, as strings.
     """
@@ -96,20 +75,20 @@ class Strategy:
     realization: Realization | str = Realization.LDST_COLOCATED
     splits: int = 0
     order: TileOrder | str = TileOrder.ARRIVAL
-    group: int = 8
+    group_m: int = 8
     pause: int = 500
     comm_ctas: int = 8
     waves: tuple[int, ...] = ()
     slots: SlotShape | str = SlotShape.ROWS
+    combine: Combine | str | None = None
+    shots: Shots | str | None = None
+    reducing: Realization | str | None = None
+    gathering: Realization | str | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (
-            ("algorithm", Algorithm),
-            ("direction", Direction),
-            ("realization", Realization),
-            ("order", TileOrder),
-            ("slots", SlotShape),
-        ):
+        for name, kind in _CHOICES.items():
+            if name in _OPTIONAL and getattr(self, name) is None:
+                continue
             try:
                 object.__setattr__(self, name, kind(getattr(self, name)))
             except (TypeError, ValueError):
@@ -117,11 +96,11 @@ class Strategy:
                 raise SyncopateError(
                     f"{name}: expects one of {known}, but got {getattr(self, name)!r}"
                 ) from None
-        for name, (lowest, highest) in _RANGES.items():
+        for name, allowed in RANGES.items():
             value = getattr(self, name)
-            if type(value) is not int or not lowest <= value <= highest:
+            if type(value) is not int or value not in allowed:
                 raise SyncopateError(
-                    f"{name}: expects an integer in [{lowest}, {highest}], but got {value!r}"
+                    f"{name}: expects an integer in [{allowed[0]}, {allowed[-1]}], but got {value!r}"
                 )
         if not isinstance(self.waves, tuple) or not all(
             type(count) is int and 0 < count < 2**62 for count in self.waves
@@ -131,13 +110,26 @@ class Strategy:
             )
 
     @property
+    def structure(self) -> tuple[Any, ...]:
+        """The choices that templates make."""
+        combine = Combine.STRATEGY if self.leaves_collective else self.combine
+        return (self.direction, combine, self.shots, self.reducing, self.gathering)
+
+    @property
+    def leaves_collective(self) -> bool:
+        """Whether templates leave the collective of a sum itself in the plan."""
+        if self.combine is None:
+            return self.realization is Realization.NCCL
+        return self.combine is Combine.STRATEGY
+
+    @property
     def attribute(self) -> str:
-        """The strategy as `#chunk.strategy`."""
+        """The choices that passes make, as `#chunk.strategy`."""
         waves = f", waves = [{', '.join(map(str, self.waves))}]" if self.waves else ""
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
             f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
-            f"group = {self.group}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}, "
+            f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}, "
             f"slots = {_value(self.slots)}>"
         )
 

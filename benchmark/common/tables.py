@@ -1,0 +1,94 @@
+"""Reads the tables of docs/results back: measured times by shape and variant."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmark.common.programs import Variant, Workload
+
+from syncopate.choices import Combine
+
+__all__ = ["Measured", "read_table"]
+
+_SHAPE = re.compile(r"^### (?:(?P<name>[^:]+): )?M (\d+), N (\d+), K (\d+)")
+_ALONE = re.compile(r"^GEMM alone ([\d.]+) \(the local kernel, unfused: ([\d.]+)\)")
+_LINK = re.compile(r"NCCL alone ([\d.]+), link ([\d.]+)")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row of a table. Times are microseconds.
+
+    Attributes:
+        workload: The suite.
+        name: Of the shape.
+        shape: M, N and K of one rank's GEMM.
+        variant: How it ran.
+        us: The measured time.
+        local_us: The local kernel alone.
+        nccl_us: NCCL's collective alone.
+        link_us: The bytes that a rank receives, at the peak of the link.
+    """
+
+    workload: Workload
+    name: str
+    shape: tuple[int, int, int]
+    variant: Variant
+    us: float
+    local_us: float
+    nccl_us: float
+    link_us: float
+
+
+def read_table(path: Path) -> Iterator[Measured]:
+    """The rows of a file, in their order."""
+    workload, name, shape = Workload.AG_GEMM, "", (0, 0, 0)
+    local = nccl = link = 0.0
+    columns: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            workload = Workload(line[3:].strip())
+        elif match := _SHAPE.match(line):
+            shape = (int(match[2]), int(match[3]), int(match[4]))
+            name = match["name"] or "x".join(map(str, shape))
+        elif match := _ALONE.match(line):
+            local = float(match[2])
+            other = _LINK.search(line)
+            assert other is not None, line
+            nccl, link = float(other[1]), float(other[2])
+        elif line.startswith(("| variant", "| realization")):
+            columns = [cell.strip() for cell in line.strip("|").split("|")]
+        elif line.startswith("| ") and columns:
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            row = dict(zip(columns, cells, strict=False))
+            if "µs" in row:
+                us = float(row["µs"])
+                yield Measured(workload, name, shape, _variant(row), us, local, nccl, link)
+
+
+def _variant(row: dict[str, str]) -> Variant:
+    if "variant" not in row:
+        return Variant(
+            row["realization"],
+            row["direction"],
+            int(row["splits"]),
+            pause=int(row["pause"]),
+            zero_copy=row["input"] == "zero_copy",
+        )
+    realization, direction, splits, *rest = row["variant"].removesuffix(" (default)").split("/")
+    variant = Variant(realization, direction, 0 if splits == "by size" else int(splits))
+    for part in rest:
+        if part.startswith("sum by "):
+            combine = Combine(part.removeprefix("sum by "))
+            variant = dataclasses.replace(variant, combine=combine)
+        elif part.endswith(" CTAs"):
+            variant = dataclasses.replace(variant, comm_ctas=int(part.removesuffix(" CTAs")))
+        elif part.startswith("pause "):
+            variant = dataclasses.replace(variant, pause=int(part.removeprefix("pause ")))
+        elif part == "zero-copy":
+            variant = dataclasses.replace(variant, zero_copy=True)
+    return variant

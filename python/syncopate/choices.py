@@ -1,0 +1,111 @@
+"""The choices that a plan leaves open, by their names, and the ranges of those that are numbers.
+
+The names are those of chunk IR. This module alone lists them for Python; it imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = [
+    "RANGES",
+    "Algorithm",
+    "Combine",
+    "Direction",
+    "Realization",
+    "Shots",
+    "SlotShape",
+    "TileOrder",
+    "names_of",
+]
+
+
+class Algorithm(enum.Enum):
+    """Between which members the parts of a collective travel; docs/plans.md says where each applies."""
+
+    DIRECT = "direct"
+    RING = "ring"
+    BIDIRECTIONAL_RING = "bidirectional_ring"
+    HIERARCHICAL = "hierarchical"
+    RECURSIVE_DOUBLING = "recursive_doubling"
+
+
+class Direction(enum.Enum):
+    """Who carries transfers between ranks out: those who have the data, or those who get them."""
+
+    PUSH = "push"
+    PULL = "pull"
+
+
+class Realization(enum.Enum):
+    """How a transfer is carried out, of those that the compiler lowers."""
+
+    COPY_ENGINE = "copy_engine"
+    TMA_DEDICATED = "tma_dedicated"
+    TMA_COLOCATED = "tma_colocated"
+    LDST_DEDICATED = "ldst_dedicated"
+    LDST_COLOCATED = "ldst_colocated"
+    NCCL = "nccl"
+    """Of collectives of what tiles compute: they become calls of the library."""
+
+
+class TileOrder(enum.Enum):
+    """The order in which a rank computes its tiles."""
+
+    ARRIVAL = "arrival"
+    GROUPED = "grouped"
+    PACED = "paced"
+
+
+class SlotShape(enum.Enum):
+    """What library calls take of a matrix at a time."""
+
+    ROWS = "rows"
+    """Whole rows of tiles, so that what a call brings may lie in rows already."""
+    TILES = "tiles"
+    """Single tiles, so that a call ends with a wave."""
+
+
+class Combine(enum.Enum):
+    """Who adds the parts of a sum that tiles of all ranks compute."""
+
+    TILES = "tiles"
+    """The tiles of the block's own rank add theirs to what has arrived: stores by TMA in the buffer's type, stores by
+    pointers in float32, rounded once. A tile must not straddle two blocks. With more than two ranks, a communication
+    role first adds up what has arrived, in float32, rounded once."""
+    ROLE = "role"
+    """A communication role of the block's rank adds all parts at once, in float32, rounded once."""
+    DESTINATION = "destination"
+    """The other ranks add to what the block's own rank has computed, by atomic operations and in no order. Needs no
+    other buffer, but is rounded once for each part, and results may differ from call to call. For f32, f16 and bf16,
+    pushed."""
+    STRATEGY = "strategy"
+    """The plan has the collective itself, and the strategy says what becomes of it: with realization nccl, calls of the
+    library, which rounds as it does; else transfers by its algorithm, rounded once for each part."""
+
+
+class Shots(enum.Enum):
+    """In how many steps parts of a sum come to all ranks."""
+
+    ONE = "one"
+    """Every rank sends all of its part to all others, and every rank adds all parts, in the order of the ranks: all get
+    the same bits. A rank sends W - 1 times the buffer, and waits for others once."""
+    TWO = "two"
+    """Every rank adds the parts of its block, and sends the sum to all others. A rank sends 2 (W - 1) / W times the
+    buffer, and waits for others twice."""
+
+
+RANGES: Final[Mapping[str, range]] = {
+    "splits": range(4096 + 1),
+    "group_m": range(1, 2**31),
+    "pause": range(1_000_000 + 1),
+    "comm_ctas": range(1, 65536 + 1),
+}
+"""What each choice that is a number may be; the verifier of `#chunk.strategy` has the last word."""
+
+
+def names_of(choices: type[enum.Enum]) -> tuple[str, ...]:
+    """The names that a choice is between, as chunk IR spells them."""
+    return tuple(str(member.value) for member in choices)

@@ -1,0 +1,92 @@
+"""Schedules that were made before, by all that they depend on."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from syncopate.bridge import Captured, KernelSpec
+from syncopate.compiler.fusion import Fusion
+from syncopate.compiler.module import KernelBinding, bind_kernel
+from syncopate.compiler.target import Target
+from syncopate.plan import Plan
+from syncopate.strategy import Strategy
+
+__all__ = ["MOST_SCHEDULES", "make_schedule", "schedule_statistics"]
+
+MOST_SCHEDULES: Final = 128
+"""How many are kept, those that were asked for last."""
+
+
+@dataclass
+class Statistics:
+    """How often a schedule was asked for: made before, or not."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+_kept: OrderedDict[tuple[object, ...], Fusion] = OrderedDict()
+schedule_statistics: Final = Statistics()
+
+
+def make_schedule(
+    plan: Plan,
+    binding: KernelBinding,
+    strategy: Strategy,
+    kernel_key: str,
+    captured: Captured,
+    spec: KernelSpec,
+    target: Target,
+    *,
+    check_tables: bool,
+) -> Fusion:
+    """The schedule of a plan with a kernel, the one that was made before if it is asked for again.
+
+    Args:
+        plan: The plan.
+        binding: What the kernel is bound to.
+        strategy: The choices.
+        kernel_key: What the kernel is, and how it is compiled.
+        captured: The kernel.
+        spec: How it is compiled.
+        target: What for.
+        check_tables: Whether the tables are checked against the plan.
+
+    Raises:
+        PlanError: The plan, or the kernel's binding to it, breaks a rule.
+        SyncopateError: A footprint is malformed, or the target lacks what a realization needs.
+    """
+    text = plan.text
+    key = (text, _key_of(binding), strategy, kernel_key, target, check_tables)
+    found = _kept.get(key)
+    if found is not None:
+        schedule_statistics.hits += 1
+        _kept.move_to_end(key)
+        return found
+    schedule_statistics.misses += 1
+    module = bind_kernel(plan, binding, strategy)
+    fusion = Fusion(module, captured, spec, target, check_tables=check_tables, written=text)
+    _kept[key] = fusion
+    while len(_kept) > MOST_SCHEDULES:
+        _kept.popitem(last=False)
+    return fusion
+
+
+def _key_of(binding: KernelBinding) -> tuple[object, ...]:
+    """All of a binding but the place of the call, which only errors show."""
+    needs = binding.needs
+    return (
+        binding.name,
+        binding.tiles,
+        binding.ctas,
+        binding.parts,
+        tuple((name, buffer.name) for name, buffer in binding.buffers.items()),
+        tuple(binding.integers.items()),
+        tuple(
+            (footprint.argument, footprint.offsets, tuple(footprint.sizes), footprint.access)
+            for footprint in binding.footprints
+        ),
+        None if needs is None else (needs.buffer.name, needs.offsets),
+    )

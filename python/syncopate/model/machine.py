@@ -1,0 +1,312 @@
+"""What the model knows of a machine: plain data, which is measured once and kept in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from syncopate.abi import Realization
+from syncopate.errors import SyncopateError
+from syncopate.model.curve import (
+    Combining,
+    Curve,
+    Direction,
+    TransferCurve,
+    TransferRates,
+)
+from syncopate.model.topology import Topology, TopologyKind
+
+__all__ = ["MACHINE_VERSION", "CollectiveCurve", "GemmRate", "Latencies", "Machine", "Source"]
+
+MACHINE_VERSION: Final = 2
+"""Of the form of a machine's file. A file of another version is measured anew."""
+
+
+class Source(enum.Enum):
+    """Where the numbers of a machine are from. Whatever shows a prediction says so."""
+
+    MEASURED = "measured"
+    """By `syncopate.model.measure`, on that machine."""
+    FITTED = "fitted to measured programs"
+    DATA_SHEET = "predicted from data sheets"
+    """No program of ours has run there."""
+
+
+@dataclass(frozen=True)
+class GemmRate:
+    """Time of the tiles of one configuration of a GEMM while all multiprocessors compute.
+
+    Attributes:
+        block_m: Rows of an output tile.
+        block_n: Its columns.
+        block_k: Elements of K in a step.
+        dtype: Of the operands, as MLIR spells it.
+        step_us: Microseconds for a step of K.
+        tile_us: Microseconds that each tile takes besides: filling the pipeline, and the epilogue.
+    """
+
+    block_m: int
+    block_n: int
+    block_k: int
+    dtype: str
+    step_us: float
+    tile_us: float
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Microseconds that something takes whatever the size of what is moved or computed.
+
+    Attributes:
+        launch: From the start of a call on a free stream to the first tile, and from the last one to the end of the
+            call, together; half of it counts at either end.
+        call: What a call of a fused program takes besides: ranks do not start at once, and the call is closed.
+        staging: Of a copy of the input into the symmetric buffer before the kernel, the guard in front of it included.
+        flag_local: From raising a flag to the end of a wait for it, on one rank.
+        flag_remote: The same at another rank.
+        stream_wait: From raising a word to the next operation of a stream that waits for it.
+        engine_op: Of an operation of a stream that moves next to nothing, such as raising a flag.
+        engine_start: From the start of a call to the first operation of a copy engine's stream.
+        produce: What a tile takes more that others wait for: completing its stores, a barrier, counting.
+        hand_over: The same of one that hands its transfer over to the role beside it.
+        accumulate: What a tile takes more that adds to what is there, for each MiB of it.
+        store_part: What each part of a tile of the last round takes more, for each MiB of float32 that it leaves.
+        add_part: What the last one takes more, for each MiB of each part that it adds up.
+    """
+
+    launch: float
+    call: float
+    staging: float
+    flag_local: float
+    flag_remote: float
+    stream_wait: float
+    engine_op: float
+    engine_start: float
+    produce: float
+    hand_over: float
+    accumulate: float
+    store_part: float
+    add_part: float
+
+
+@dataclass(frozen=True)
+class CollectiveCurve:
+    """Time of a collective of NCCL alone.
+
+    Attributes:
+        collective: all_gather, reduce_scatter, all_reduce or all_to_all.
+        world_size: Number of ranks.
+        curve: Time by the bytes of the whole tensor: the gathered one, or the one before the reduction or exchange.
+    """
+
+    collective: str
+    world_size: int
+    curve: Curve
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine.
+
+    Attributes:
+        name: For tables, with the number of ranks that it was measured with.
+        source: Where its numbers are from.
+        sms: Streaming multiprocessors of a GPU.
+        topology: What connects the ranks.
+        memory_gbps: GB/s of a copy within a GPU, each byte counted once.
+        curves: Of transfers by programs.
+        collectives: Of NCCL.
+        gemm_rates: Of the local kernel, by configuration.
+        latencies: See there.
+        idle_gain: By what share a step of K is faster if one multiprocessor computes than if all do: clocks are
+            higher, and memory less busy. In between, in proportion.
+        row_slowdowns: By how many bytes rows of operands are aligned, and by what the time of a step is multiplied.
+        burst_us: After this time of computing without pause the GPU's clocks drop.
+        sustained_slowdown: By what times of tiles are multiplied from then on.
+        interference: By what share tiles become slower while a realization moves data at the rate of the link.
+        block_bytes: Bytes that a co-located role stores between two pauses.
+        ring_slots: Tiles that may wait for the role beside them; 0 is without a limit.
+    """
+
+    name: str
+    source: Source
+    sms: int
+    topology: Topology
+    memory_gbps: float
+    curves: tuple[TransferCurve, ...]
+    latencies: Latencies
+    gemm_rates: tuple[GemmRate, ...]
+    collectives: tuple[CollectiveCurve, ...] = ()
+    idle_gain: float = 0.0
+    row_slowdowns: tuple[tuple[int, float], ...] = ()
+    burst_us: float = float("inf")
+    sustained_slowdown: float = 1.0
+    interference: Mapping[Realization, float] = field(default_factory=dict)
+    block_bytes: int = 2048
+    ring_slots: int = 4
+
+    @property
+    def label(self) -> str:
+        """The name, and where the numbers are from: what tables and pictures print."""
+        source = self.source.value
+        return self.name if source in self.name else f"{self.name}, {source}"
+
+    def find_gemm_rate(
+        self, block_m: int, block_n: int, block_k: int, dtype: str = "bf16"
+    ) -> GemmRate:
+        """The rate of a configuration; of one that was not measured, by that of the measured one next in size.
+
+        The time of a step then is in proportion to its multiplications, and that of a tile to its area. Both say
+        nothing of how well a configuration suits the hardware.
+
+        Raises:
+            SyncopateError: Nothing was measured with such operands.
+        """
+        known = [rate for rate in self.gemm_rates if rate.dtype == dtype]
+        if not known:
+            raise SyncopateError(
+                f"machine {self.name}: has no GEMM rate for {dtype}, only for "
+                f"{', '.join(sorted({rate.dtype for rate in self.gemm_rates})) or 'none'}"
+            )
+        area = block_m * block_n
+
+        def distance(rate: GemmRate) -> tuple[bool, float, int]:
+            ratio = rate.block_m * rate.block_n / area
+            exact = (rate.block_m, rate.block_n) == (block_m, block_n)
+            return not exact, max(ratio, 1 / ratio), abs(rate.block_k - block_k)
+
+        near = min(known, key=distance)
+        scale = area / (near.block_m * near.block_n)
+        step_us = near.step_us * scale * block_k / near.block_k
+        return GemmRate(block_m, block_n, block_k, dtype, step_us, near.tile_us * scale)
+
+    def find_collective(self, collective: str, world_size: int) -> Curve:
+        """The curve of a collective of NCCL, by the bytes of the whole tensor.
+
+        For a number of ranks that was not measured it is a guess: its latency grows with the logarithm of the number,
+        and its rate is that of the measured one for what each rank sends over the slower of its links; between nodes
+        each rank carries its share of what a node sends.
+
+        Raises:
+            SyncopateError: Nothing was measured of it.
+        """
+        known = [entry for entry in self.collectives if entry.collective == collective]
+        if not known:
+            raise SyncopateError(
+                f"machine {self.name}: has no curve of {collective}, only of "
+                f"{', '.join(sorted({entry.collective for entry in self.collectives})) or 'none'}"
+            )
+        near = min(known, key=lambda entry: abs(entry.world_size - world_size))
+        if near.world_size == world_size:
+            return near.curve
+        fixed = near.curve.latency_us
+        latency = math.log2(world_size) / math.log2(near.world_size)
+        longer = self._sent(world_size) / self._sent(near.world_size)
+        return Curve(
+            near.curve.nbytes,
+            tuple(fixed * latency + (us - fixed) * longer for us in near.curve.us),
+        )
+
+    def _sent(self, world_size: int) -> float:
+        """How long a rank's link is busy with its share of a tensor, relative to all of it over a link."""
+        share = (world_size - 1) / world_size
+        topology = self.topology
+        if topology.kind is not TopologyKind.TWO_LEVEL or world_size <= topology.node_size:
+            return share
+        nodes = world_size // topology.node_size
+        between = (nodes - 1) / nodes / topology.node_size
+        return max(share, between * topology.link_gbps / topology.node_gbps)
+
+    @functools.cached_property
+    def rates(self) -> TransferRates:
+        """The curves, to find the rate of a transfer."""
+        return TransferRates(self.curves)
+
+    def load_slowdown(self, computing: int) -> float:
+        """By what tiles take longer, or less, than `GemmRate` says while so many multiprocessors compute."""
+        return 1.0 - self.idle_gain * (1.0 - min(computing / self.sms, 1.0))
+
+    def row_slowdown(self, row_bytes: int) -> float:
+        """By what a step of K takes longer for rows of this many bytes, one behind the other."""
+        slowdowns = [factor for aligned, factor in self.row_slowdowns if row_bytes % aligned]
+        return max(slowdowns, default=1.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data for a file."""
+        data: dict[str, Any] = _plain(self)
+        data["interference"] = {
+            role.spelling: share for role, share in sorted(self.interference.items())
+        }
+        return {"version": MACHINE_VERSION, **data}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Machine:
+        """Reads what `to_json` gives.
+
+        Raises:
+            SyncopateError: It has another version, or is malformed.
+        """
+        version = data.get("version")
+        if version != MACHINE_VERSION:
+            raise SyncopateError(
+                f"machine: expects a file of version {MACHINE_VERSION}, but got {version!r}; measure it again with "
+                "python -m syncopate.model.measure"
+            )
+        try:
+            return _read(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SyncopateError(f"machine: the file is malformed: {error!r}") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Realization):
+        return value.spelling
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    # JSON has no infinity.
+    return None if value == float("inf") else value
+
+
+def _read(data: Mapping[str, Any]) -> Machine:
+    def curve(entry: Mapping[str, Any]) -> Curve:
+        return Curve(tuple(map(float, entry["nbytes"])), tuple(map(float, entry["us"])))
+
+    fields = {name: value for name, value in data.items() if name != "version"}
+    fields["source"] = Source(data["source"])
+    fields["topology"] = Topology(
+        **{**data["topology"], "kind": TopologyKind(data["topology"]["kind"])}
+    )
+    fields["curves"] = tuple(
+        TransferCurve(
+            Realization[entry["realization"].upper()],
+            Direction(entry["direction"]),
+            Combining(entry["combining"]),
+            int(entry["ctas"]),
+            curve(entry["curve"]),
+        )
+        for entry in data["curves"]
+    )
+    fields["collectives"] = tuple(
+        CollectiveCurve(entry["collective"], int(entry["world_size"]), curve(entry["curve"]))
+        for entry in data["collectives"]
+    )
+    fields["latencies"] = Latencies(**data["latencies"])
+    fields["gemm_rates"] = tuple(GemmRate(**entry) for entry in data["gemm_rates"])
+    fields["row_slowdowns"] = tuple(
+        (int(aligned), float(factor)) for aligned, factor in data["row_slowdowns"]
+    )
+    fields["interference"] = {
+        Realization[name.upper()]: float(share) for name, share in data["interference"].items()
+    }
+    if data["burst_us"] is None:
+        fields["burst_us"] = float("inf")
+    return Machine(**fields)

@@ -1,0 +1,71 @@
+"""Where machines are kept: a file for each GPU and number of ranks, in the user's cache."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from syncopate.errors import SyncopateError
+from syncopate.model.machine import Machine
+from syncopate.model.presets import find_preset, preset_names
+
+__all__ = ["find_machine", "load_machine", "machine_path", "save_machine"]
+
+
+def machine_path(gpu: str, world_size: int) -> Path:
+    """Where the measurement of a machine is kept.
+
+    Args:
+        gpu: The name of the GPU, as torch gives it.
+        world_size: Number of ranks.
+    """
+    from syncopate.bridge import cache_folder
+
+    return cache_folder("machines") / f"{_stem(gpu)}-w{world_size}.json"
+
+
+def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
+    """Writes a machine; whoever reads the file meanwhile sees all of it or what was there before."""
+    from syncopate.bridge import write_whole
+
+    write_whole(Path(path), json.dumps(machine.to_json(), indent=1) + "\n")
+
+
+def load_machine(path: str | os.PathLike[str]) -> Machine:
+    """Reads a machine.
+
+    Raises:
+        SyncopateError: There is no such file, it is malformed, or it has another version.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SyncopateError(f"machine: cannot read {os.fspath(path)}: {error}") from error
+    if not isinstance(data, dict):
+        raise SyncopateError(f"machine: {os.fspath(path)} holds no machine")
+    return Machine.from_json(data)
+
+
+def find_machine(gpu: str, world_size: int) -> Machine:
+    """What is known of a machine: its measurement if there is one, else the preset of that GPU and number of ranks.
+
+    Raises:
+        SyncopateError: Neither is there, or the measurement is malformed.
+    """
+    path = machine_path(gpu, world_size)
+    if path.exists():
+        return load_machine(path)
+    for name in preset_names():
+        if name.removesuffix("-predicted") == f"{_stem(gpu)}-w{world_size}":
+            return find_preset(name)
+    raise SyncopateError(
+        f"machine: nothing is known of {world_size} ranks on {gpu}; measure it with torchrun --nproc-per-node "
+        f"{world_size} -m syncopate.model.measure, or name one of {', '.join(preset_names())}"
+    )
+
+
+def _stem(gpu: str) -> str:
+    words = gpu.lower().replace("nvidia", "").replace("geforce", "").split()
+    # What follows the name of the GPU says how it is built in: SXM, HBM3, memory.
+    return "-".join(words[:1] if words and words[0][:1] in "habl" else words) or "unknown"

@@ -1,0 +1,131 @@
+"""The ranks of a measurement: torch.distributed, this rank's GPU, and the one way in which anything is timed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from syncopate.compiler import Program
+    from syncopate.kernels import GemmConfig
+
+__all__ = ["Ranks"]
+
+ROUNDS: Final = 7
+HOLD_CYCLES: Final = 1_000_000
+"""For how long a GPU is held, so that the host can enqueue a call before it starts: about half a millisecond."""
+
+
+class Ranks:
+    """This rank's GPU and the others."""
+
+    def __init__(self, budget: float) -> None:
+        import torch
+        import torch.distributed as dist
+
+        self.torch, self.dist = torch, dist
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+        dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        properties = torch.cuda.get_device_properties()
+        self.gpu, self.sms = str(properties.name), int(properties.multi_processor_count)
+        self._line = torch.zeros(1, device="cuda")
+        self._end = time.monotonic() + budget
+        self.left_out: list[str] = []
+
+    def maximum(self, value: float) -> float:
+        """The largest over the ranks, on every rank."""
+        tensor = self.torch.tensor([value], dtype=self.torch.float64, device="cuda")
+        self.dist.all_reduce(tensor, op=self.dist.ReduceOp.MAX)
+        return float(tensor.item())
+
+    def attempt(self, what: str, measure: Callable[[], Any]) -> Any:
+        """What `measure` returns; None on every rank if it fails on any, or if the budget is spent."""
+        if self.maximum(time.monotonic() - self._end) > 0:
+            self.left_out.append(what)
+            return None
+        result, failed = None, 0.0
+        try:
+            result = measure()
+        except Exception as error:
+            # Whatever it is: ranks that went on alone would wait for this one for ever.
+            failed = 1.0
+            print(f"{what} on rank {self.rank}: {error}", flush=True)
+        if self.maximum(failed):
+            self.left_out.append(what)
+            return None
+        return result
+
+    def measure_program(
+        self, what: str, build: Callable[[], Program], **tensors: Any
+    ) -> tuple[Program, float] | None:
+        """A program and its time, or None as for `attempt`; no rank loads it before all have compiled it."""
+        program = self.attempt(what, build)
+        if program is None:
+            return None
+        us = self.attempt(what, lambda: self.time_program(program, **tensors))
+        return None if us is None else (program, us)
+
+    def time_us(self, call: Callable[[], Any]) -> float:
+        """Median time of a call that all ranks start together, of the slowest rank."""
+        cuda, times = self.torch.cuda, []
+        for _ in range(ROUNDS + 2):
+            start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+            cuda._sleep(HOLD_CYCLES)
+            self.dist.all_reduce(self._line)
+            start.record()
+            call()
+            end.record()
+            cuda.synchronize()
+            times.append(self.maximum(1e3 * start.elapsed_time(end)))
+        return statistics.median(times[2:])
+
+    def time_program(self, program: Any, **tensors: Any) -> float:
+        """The same of a program, with inputs in place where `tensors` has none."""
+        from syncopate.runtime import ProcessGroup, load
+
+        with load(program, ProcessGroup()) as loaded:
+            us = self.time_us(lambda: loaded(**tensors))
+            loaded.synchronize()
+        return us
+
+    def time_gemm(self, config: GemmConfig, rounds: int, columns: int, k: int) -> float:
+        """The same of the local kernel alone, under plain Triton, on so many rows and columns of tiles.
+
+        Tiles of a last round are not split, unless the configuration says among how many programs.
+        """
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        from syncopate.kernels import gemm
+
+        m, n, ctas = rounds * config.block_m, columns * config.block_n, self.sms
+        config = dataclasses.replace(config, num_ctas=ctas, group_m=rounds)
+        a, b, c = self.random(m, k), self.random(n, k), self.random(m, n)
+        descriptors = [
+            TensorDescriptor.from_tensor(tensor, list(block))
+            for tensor, block in (
+                (a, (config.block_m, config.block_k)),
+                (b, (config.block_n, config.block_k)),
+                (c, (config.block_m, config.block_n)),
+            )
+        ]
+        constants = {**config.constexprs(), **config.options()}
+        if config.parts is not None and config.parts > 1:
+            torch, slots = self.torch, (ctas, config.block_m, config.block_n)
+            constants["PARTS"] = config.parts
+            constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
+            constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
+        return self.time_us(lambda: gemm[(ctas,)](*descriptors, m, n, k, **constants))
+
+    def random(self, *shape: int) -> Any:
+        """A random matrix of bf16 on this rank's GPU."""
+        return self.torch.randn(shape, device="cuda", dtype=self.torch.bfloat16)
+
+    def say(self, text: str) -> None:
+        """Prints on rank 0."""
+        if self.rank == 0:
+            print(text, flush=True)

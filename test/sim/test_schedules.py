@@ -1,0 +1,147 @@
+"""Programs of other shapes: another schedule for the same machine code, and right results with it."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from sim_programs import SMALL, largest_error
+from sim_sums import Collective, SumCase
+
+import syncopate
+from syncopate import bridge
+from syncopate.choices import Combine, Direction, Realization
+from syncopate.compiler.schedules import schedule_statistics
+from syncopate.kernels import bind_gemm, gemm
+from syncopate.sim.simulate import simulate
+
+WORLD, N, K = 3, 72, 40
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What has been compiled since: local kernels to TritonGPU IR, and fused ones to machine code."""
+    done: list[str] = []
+
+    def count(name: str) -> None:
+        original = getattr(bridge, name)
+
+        def counted(*args: Any, **kw: Any) -> Any:
+            done.append(name)
+            return original(*args, **kw)
+
+        monkeypatch.setattr(bridge, name, counted)
+
+    count("capture_ttgir")
+    count("compile_with")
+    return done
+
+
+def gather(m: int, realization: Realization, **choices: Any) -> Any:
+    plan = syncopate.Plan("gather", [WORLD])
+    a = plan.buffer("a", (m, K), "bf16", shard_axis=0)
+    plan.all_gather(a)
+    strategy = syncopate.Strategy(realization=realization, comm_ctas=2, **choices)
+    return syncopate.compile(gemm, plan, **bind_gemm(a, N, SMALL), strategy=strategy)
+
+
+def without_locations(text: str) -> str:
+    """A module in which nothing names the files and lines that it comes from."""
+    kept = [line for line in text.splitlines() if not line.startswith("#loc")]
+    return re.sub(r" loc\([^()]*(\([^()]*(\([^()]*\)[^()]*)*\)[^()]*)*\)", "", "\n".join(kept))
+
+
+def fresh_rows() -> tuple[int, list[int]]:
+    seed = random.randrange(1 << 30)
+    draw = random.Random(seed)
+    return seed, [draw.randrange(WORLD, 400) for _ in range(5)]
+
+
+@pytest.mark.parametrize(
+    "realization", [Realization.LDST_COLOCATED, Realization.COPY_ENGINE, Realization.TMA_DEDICATED]
+)
+def test_gathers_of_any_number_of_rows_are_compiled_once(realization, compilations):
+    first = gather(2 * WORLD, realization)
+    compilations.clear()
+    seed, sizes = fresh_rows()
+    for m in sizes:
+        program = gather(m, realization)
+        assert program.image is first.image, f"seed {seed}: {m} rows"
+        result = simulate(program, calls=2, seed=m)
+        assert result.verdict.ok, f"seed {seed}, {m} rows: {result.verdict}"
+        assert largest_error(result) < 5e-3, f"seed {seed}, {m} rows"
+    assert not compilations
+
+
+@pytest.mark.parametrize("combine", [Combine.ROLE, Combine.DESTINATION])
+def test_sums_of_any_number_of_rows_are_compiled_once(combine, compilations):
+    def build(m: int) -> SumCase:
+        return SumCase(
+            Collective.REDUCE_SCATTER,
+            combine,
+            Direction.PUSH,
+            Realization.LDST_COLOCATED,
+            world=WORLD,
+            shape=(m, N, K),
+        )
+
+    first = build(200).build()
+    compilations.clear()
+    seed, sizes = fresh_rows()
+    for m in sizes:
+        case = build(WORLD * m)
+        program = case.build()
+        assert program.image is first.image, f"seed {seed}: {WORLD * m} rows"
+        result = simulate(program, calls=2, seed=m)
+        assert result.verdict.ok, f"seed {seed}, {WORLD * m} rows: {result.verdict}"
+        assert case.error(result) < case.tolerance, f"seed {seed}, {WORLD * m} rows"
+    assert not compilations
+
+
+def test_the_code_is_what_the_passes_would_make_of_the_other_plan():
+    one, other = (gather(m, Realization.LDST_COLOCATED, splits=m // 100) for m in (100, 300))
+    assert one.image is other.image
+    assert one.ir["lowered"] != other.ir["lowered"]
+    # The module that holds the kernel is the last one.
+    kernels = [without_locations(program.ir["lowered"]) for program in (one, other)]
+    assert "loc(" not in kernels[0]
+    one_text, other_text = (text[text.index("module @ttgir") :] for text in kernels)
+    assert one_text == other_text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"direction": "pull"}, {"realization": Realization.LDST_DEDICATED}],
+    ids=["direction", "realization"],
+)
+def test_what_code_depends_on_makes_another_kernel(change):
+    """Remote loads come in larger blocks; roles are code."""
+    choices = {"realization": Realization.LDST_COLOCATED, **change}
+    assert gather(100, **choices).image != gather(100, Realization.LDST_COLOCATED).image
+
+
+def test_rows_that_can_only_be_moved_in_smaller_units_make_another_kernel():
+    def build(columns: int) -> Any:
+        plan = syncopate.Plan("gather", [WORLD])
+        a = plan.buffer("a", (120, K), "bf16", shard_axis=0)
+        b = plan.buffer("extra", (WORLD, columns), "bf16", shard_axis=0)
+        plan.all_gather(a)
+        plan.all_gather(b)
+        return syncopate.compile(gemm, plan, **bind_gemm(a, N, SMALL))
+
+    wide, narrow = build(8), build(4)
+    assert wide.image != narrow.image
+    assert simulate(narrow).verdict.ok
+
+
+def test_a_schedule_is_made_once():
+    seed, (m, *_) = fresh_rows()
+    first = gather(m, Realization.LDST_COLOCATED)
+    before = schedule_statistics.misses
+    again = gather(m, Realization.LDST_COLOCATED)
+    assert schedule_statistics.misses == before, f"seed {seed}"
+    assert again.tables is first.tables
+    assert gather(m + 400, Realization.LDST_COLOCATED).tables is not first.tables
+    assert schedule_statistics.misses == before + 1, f"seed {seed}"
