@@ -12,7 +12,7 @@ import numpy as np
 from sim_programs import SMALL
 
 import syncopate
-from syncopate.choices import Combine, Direction, Realization, Shots
+from syncopate.choices import Combine, Direction, Realization, Shots, TileOrder
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.sim.simulate import Result
@@ -52,6 +52,7 @@ class SumCase:
     shape: tuple[int, int, int] = (256, 64, 64)
     dtype: str = "bf16"
     splits: int = 1
+    order: TileOrder = TileOrder.ARRIVAL
     config: GemmConfig = SMALL
     tolerance: float = 2e-2
 
@@ -69,6 +70,7 @@ class SumCase:
             self.dtype,
             f"{self.splits}",
         ]
+        parts += [self.order.value] if self.order is not TileOrder.ARRIVAL else []
         return "-".join(parts)
 
     @functools.cache  # noqa: B019
@@ -82,6 +84,7 @@ class SumCase:
             direction=self.direction,
             realization=self.realization,
             splits=self.splits,
+            order=self.order,
             comm_ctas=2,
             combine=self.combine,
             shots=Shots.ONE if once else Shots.TWO,
@@ -150,6 +153,14 @@ SUMS: tuple[SumCase, ...] = (
     # A chunk ends within a tile, whose two parts arrive apart.
     SumCase(_RS, _TILES, _PUSH, ENGINE, shape=(384, 104, 72), splits=4, config=THREE_CTAS),
     SumCase(_AR, _TILES, _PULL, LDST, shape=(384, 104, 72), splits=4, config=THREE_CTAS),
+    # Tiles for every other rank in turn.
+    *(
+        SumCase(
+            collective, combine, _PUSH, LDST, world=4, shape=(256, 128, 64), order=TileOrder.PACED
+        )
+        for collective, combine in itertools.product((_RS, _AR), (_TILES, _ROLE))
+    ),
+    SumCase(_RS, _ROLE, _PULL, ENGINE, world=3, shape=(200, 104, 72), order=TileOrder.PACED),
     # Element types.
     SumCase(_RS, _TILES, _PUSH, LDST, dtype="f16", tolerance=3e-3),
     SumCase(_RS, _ROLE, _PULL, LDST, dtype="f16", tolerance=3e-3),

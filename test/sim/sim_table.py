@@ -177,6 +177,9 @@ PROGRAMS: tuple[Case, ...] = (
         shape=(192, 64, 192),
         order=TileOrder.GROUPED,
     ),
+    # The rows of other ranks in turn.
+    Case(algorithm=PUSH, world=4, shape=(256, 64, 192), order=TileOrder.PACED),
+    Case(algorithm=RING_PULL, world=3, shape=(200, 104, 136), order=TileOrder.PACED),
     Case(algorithm=RING_PUSH, world=3, shape=(192, 128, 128), config=ONE_CTA),
     Case(algorithm=PULL, world=3, shape=(192, 128, 128), config=THREE_CTAS),
     # More blocks of a command than a ring has slots; rows of several blocks; what is left behind the last whole row.
