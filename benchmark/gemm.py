@@ -24,7 +24,14 @@ import torch
 from benchmark.common import report
 from benchmark.common.baselines import Baselines
 from benchmark.common.data import SETS, GemmData, make_data
-from benchmark.common.programs import REALIZATIONS, Variant, Workload, build_program, variants
+from benchmark.common.programs import (
+    NCCL,
+    REALIZATIONS,
+    Variant,
+    Workload,
+    build_program,
+    variants,
+)
 from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
@@ -72,9 +79,25 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shapes", default="", help="MxNxK or (parts of) names, comma-separated")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds")
     parser.add_argument("--calls", type=int, default=60, help="checked calls of each program")
-    parser.add_argument("--realizations", default=",".join(REALIZATIONS), help="comma-separated")
+    parser.add_argument(
+        "--realizations", default=",".join((*REALIZATIONS, NCCL)), help="comma-separated"
+    )
     parser.add_argument("--splits", type=numbers, default=[0], help="comma-separated")
     parser.add_argument("--comm-ctas", type=numbers, default=[8], help="comma-separated")
+    parser.add_argument(
+        "--waves",
+        type=lambda text: [
+            tuple(map(int, filter(None, way.split("+")))) for way in text.split(",")
+        ],
+        default=[()],
+        help="of library calls: waves of tiles in each, as 1+2+2, comma-separated; the last number goes on",
+    )
+    parser.add_argument(
+        "--slots",
+        type=lambda text: text.split(","),
+        default=["rows", "tiles"],
+        help="what a library call takes at a time: rows, tiles or both",
+    )
     parser.add_argument("--pauses", type=numbers, default=[500], help="ns, comma-separated")
     parser.add_argument("--zero-copy", action="store_true", help="also from symmetric inputs")
     parser.add_argument("--only", default="", help="only variants whose name contains this")
@@ -145,7 +168,13 @@ def load_all(
     group, entries, good = ProcessGroup(), [], True
     names = options.realizations.split(",")
     for variant in variants(
-        options.workload, names, options.splits, options.comm_ctas, options.pauses
+        options.workload,
+        names,
+        options.splits,
+        options.comm_ctas,
+        options.pauses,
+        options.waves,
+        options.slots,
     ):
         if options.only not in variant.name:
             continue

@@ -30,7 +30,8 @@ void ChunkDialect::registerAttrs() {
 LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, Direction, int64_t splits,
                                    Realization, TileOrder, int64_t groupM,
-                                   int64_t pause, int64_t commCtas) {
+                                   int64_t pause, int64_t commCtas,
+                                   DenseI64ArrayAttr waves, SlotShape) {
   if (splits < 0 || splits > kMaxSplits) // strategy_c1
     return emitError() << "expects splits to be in [0, " << kMaxSplits
                        << "], but got " << splits;
@@ -42,6 +43,9 @@ LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (commCtas < 1 || commCtas > kMaxCommCtas) // strategy_c3
     return emitError() << "expects comm_ctas to be in [1, " << kMaxCommCtas
                        << "], but got " << commCtas;
+  for (int64_t count : waves ? waves.asArrayRef() : ArrayRef<int64_t>())
+    if (count <= 0) // strategy_c4
+      return emitError() << "expects positive waves, but got " << count;
   return success();
 }
 

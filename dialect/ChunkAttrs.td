@@ -71,6 +71,14 @@ def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
 def Chunk_TileOrderAttr
     : EnumAttr<Chunk_Dialect, Chunk_TileOrder, "tile_order">;
 
+def Chunk_SlotShape : Chunk_I32Enum<"SlotShape",
+    "what library calls take of a matrix at a time", [
+      I32EnumAttrCase<"Rows", 0, "rows">,
+      I32EnumAttrCase<"Tiles", 1, "tiles">]>;
+
+def Chunk_SlotShapeAttr
+    : EnumAttr<Chunk_Dialect, Chunk_SlotShape, "slot_shape">;
+
 def Chunk_Access : Chunk_I32Enum<"Access", "direction of an access", [
       I32EnumAttrCase<"Read", 0, "read">,
       I32EnumAttrCase<"Write", 1, "write">]>;
@@ -94,21 +102,25 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     transfers, the number of pieces a transfer is split into, the realization,
     the tile order, the number of row tiles that stay together in it, how long a
     co-located role rests after each block that it stores to another rank, in
-    nanoseconds, and the number of CTAs that dedicated realizations have, if
-    there are any.
+    nanoseconds, the number of CTAs that dedicated realizations have, if
+    there are any, how many waves of tiles go into each library call, the last
+    number for all further ones; without any, there are at most eight calls of
+    as many waves each; and whether such calls take whole rows of tiles or
+    single tiles.
 
     With `splits = 0`, that number is chosen for each transfer by its size:
     at most four pieces, of 8 MiB and 512 rows or more.
 
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,
-    `order = arrival`, `group_m = 8`, `pause = 500`, `comm_ctas = 8`. A plan
-    without a strategy has all of them.
+    `order = arrival`, `group_m = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`,
+    `slots = rows`. A plan without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [0, 4096], and `group_m` is positive.
     * (strategy_c2) `pause` is in [0, 1000000].
     * (strategy_c3) `comm_ctas` is in [1, 65536].
+    * (strategy_c4) each number of `waves` is positive.
 
     Example: `#chunk.strategy<splits = 4, realization = copy_engine>`.
   }];
@@ -120,7 +132,9 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_EnumField<Chunk_TileOrder, "Arrival">:$order,
       Chunk_Field<"int64_t", "8">:$group_m,
       Chunk_Field<"int64_t", "500">:$pause,
-      Chunk_Field<"int64_t", "8">:$comm_ctas);
+      Chunk_Field<"int64_t", "8">:$comm_ctas,
+      OptionalParameter<"::mlir::DenseI64ArrayAttr">:$waves,
+      Chunk_EnumField<Chunk_SlotShape, "Rows">:$slots);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -73,6 +73,20 @@ def Chunk_TileSumOp : Chunk_Op<"tile_sum"> {
   let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
 }
 
+def Chunk_TileSlotOp : Chunk_Op<"tile_slot"> {
+  let summary = "where a tile is stored";
+  let description = [{
+    The slot of tile `tile`, row-major in the grid, in a buffer that holds each
+    tile by itself, one below the other; and the second one of a tile that lies
+    in two ranks' blocks, or -1. The same during all calls.
+
+    Example: `%slot, %second = chunk.tile_slot %context[%tile] : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$tile);
+  let results = (outs I32:$slot, I32:$second);
+  let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
+}
+
 def Chunk_FinishTileOp : Chunk_Op<"finish_tile"> {
   let summary = "say that a tile's stores are issued";
   let description = [{

@@ -124,6 +124,8 @@ def Chunk_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
       the plan, none twice.
     * (collective_c3) every dimension of the buffer is static.
     * (collective_c4) a block is at most 2^16 slices, as a transfer's is.
+    * (collective_c5) a realization that it names is `nccl`: it is to be library
+      calls. Others are of transfers.
   }];
   let methods = [
     InterfaceMethod<"The buffer that is read.",
@@ -140,6 +142,11 @@ def Chunk_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
       "::std::optional<::syncopate::chunk::Algorithm>", "getAlgorithm">,
     InterfaceMethod<"The direction, if it is named.",
       "::std::optional<::syncopate::chunk::Direction>", "getDirection">,
+    InterfaceMethod<"The realization, if it is not to be decomposed.",
+      "::std::optional<::syncopate::chunk::Realization>", "getRealization">,
+    InterfaceMethod<"Says that it is not to be decomposed.", "void",
+      "setRealization",
+      (ins "::std::optional<::syncopate::chunk::Realization>":$realization)>,
     InterfaceMethod<"Token of its completion.",
       "::mlir::TypedValue<::syncopate::chunk::TokenType>", "getToken">,
     InterfaceMethod<"Offsets and sizes of a member's block of the source; the "

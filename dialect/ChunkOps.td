@@ -337,11 +337,13 @@ class Chunk_CollectiveOp<string opMnemonic, dag about, string words,
                        (ins DenseI64ArrayAttr:$group,
                             Variadic<Chunk_TokenType>:$dependencies,
                             OptionalAttr<Chunk_AlgorithmAttr>:$algorithm,
-                            OptionalAttr<Chunk_DirectionAttr>:$direction));
+                            OptionalAttr<Chunk_DirectionAttr>:$direction,
+                            OptionalAttr<Chunk_RealizationAttr>:$realization));
   let results = (outs Chunk_TokenType:$token);
   let assemblyFormat = words # [{
     `group` $group (`after` `(` $dependencies^ `)`)?
-    custom<Algorithm>($algorithm, $direction) attr-dict `:`
+    custom<Algorithm>($algorithm, $direction)
+    (`realize` `` $realization^)? attr-dict `:`
   }] # types;
 }
 
@@ -748,6 +750,9 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       the same transfers wait for, `count, signal_begin, signal_end`, and of
       each tile, row-major in the grid, its `group`, or -1, and the range of the
       commands that it hands over to the role beside it.
+    * `slots`, by `chunk-group-tiles`, if a collective is library calls: of each
+      tile, row-major in the grid, in which `call` it is, the `slot` in which it
+      is stored, alone or in a row of tiles, and the `second` one of a tile of two ranks' blocks, or -1.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).
@@ -761,7 +766,8 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
                        OptionalAttr<Chunk_TableAttr>:$signals,
                        OptionalAttr<Chunk_TableAttr>:$calls,
                        OptionalAttr<Chunk_TableAttr>:$groups,
-                       OptionalAttr<Chunk_TableAttr>:$tile_groups);
+                       OptionalAttr<Chunk_TableAttr>:$tile_groups,
+                       OptionalAttr<Chunk_TableAttr>:$slots);
   let assemblyFormat = "$kernel `rank` $rank attr-dict";
   let hasVerifier = 1;
 }

@@ -387,6 +387,11 @@ LogicalResult syncopate::chunk::verifyCollective(Operation *op) {
   if (!type.hasStaticShape()) // collective_c3
     return op->emitOpError()
            << "expects a buffer of static shape, but got " << type;
+  if (auto named = collective.getRealization();
+      named && *named != Realization::Nccl) // collective_c5
+    return op->emitOpError()
+           << "expects a collective's realization to be nccl, but got "
+           << stringifyRealization(*named) << ", which transfers may have";
   // collective_c4; no block is larger than the first one.
   return verifySlices(op, type, type, collective.getBlock(0).second);
 }

@@ -19,7 +19,7 @@ def compile_program(
 ) -> syncopate.Program:
     """Compiles for `world` ranks; K is what one rank has of it."""
     # The plan: all tiles of C are parts of a sum. Blocks of other ranks are computed and sent first; the tiles of the
-    # rank's own block then add to what has arrived.
+    # rank's own block then add to what has arrived. NCCL does all of that itself, in calls that take groups of tiles.
     plan = syncopate.Plan("gemm_rs", mesh=[world])
     c = plan.buffer("c", (m, n), "bf16")
     strategy = syncopate.Strategy(splits=arguments.splits, realization=arguments.realization)
@@ -82,8 +82,8 @@ def main() -> None:
     parser.add_argument(
         "--realization",
         default="ldst_colocated",
-        help="who moves parts between ranks: ldst_colocated, ldst_dedicated, tma_colocated, tma_dedicated or "
-        "copy_engine (default: %(default)s)",
+        help="who moves parts between ranks: ldst_colocated, ldst_dedicated, tma_colocated, tma_dedicated, "
+        "copy_engine, or nccl, which adds them as well (default: %(default)s)",
     )
     parser.add_argument(
         "--splits", type=int, default=2, help="pieces per block (default: %(default)s)"

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "passes/LibraryCalls.h"
 #include "passes/PlanAnalysis.h"
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
@@ -280,6 +281,7 @@ public:
       if (graph.getTransfer(id).getExecutor() == rank &&
           !graph.getTransfer(id).getTile())
         writeCommand(id);
+    writeLibraryCalls();
     writeHandedOver();
     writeGroups();
     writeCalls();
@@ -325,6 +327,61 @@ private:
     appendCommands(id, graph.getSrcPlace(id), transfer.getSrcOffsets(),
                    graph.getDstPlace(id), transfer.getDstOffsets(),
                    transfer.getSizes(), realization, rows);
+  }
+
+  /// A command of the stream for each library call. Its source is the slots of
+  /// all its tiles; parts of the source are those of the ranks.
+  void writeLibraryCalls() {
+    CollectiveOpInterface collective = findLibraryCall(graph.getPlan());
+    if (!collective)
+      return;
+    TileSlots slots = *TileSlots::find(kernel, collective);
+    LibraryCall kind = getLibraryCall(collective);
+    SmallVector<SlotRow> rows;
+    for (int64_t row = 0; row < schedule.getSlots()->getNumRows(); ++row) {
+      ArrayRef<int64_t> values = schedule.getSlots()->getRow(row);
+      rows.push_back({values[0], values[1], values[2]});
+    }
+    int64_t reduction = kNoReduction, bytes = slots.getSlotBytes();
+    if (auto op = dyn_cast<AllReduceOp>(*collective))
+      reduction = 1 + static_cast<int64_t>(op.getReduction());
+    if (auto op = dyn_cast<ReduceScatterOp>(*collective))
+      reduction = 1 + static_cast<int64_t>(op.getReduction());
+    int64_t before = 0;
+    for (auto [number, call] : llvm::enumerate(slots.getCalls(rows))) {
+      int64_t begin = numWaits(), part = call.slots * bytes;
+      addWait(layout.groupTwin(tileGroups.getGroupOfCall(rank, number)), 1);
+      auto [to, stride] = slots.getTarget(call, before, rank);
+      before += call.slots;
+      int64_t count = kind == CallAllToAll ? slots.getNumParts() : 1;
+      int64_t parts = kind == CallReduceScatter ? slots.getNumParts() : 1;
+      llvm::append_range(commands,
+                         std::array<int64_t, std::size(kCommandColumns)>{
+                             kind,
+                             rank,
+                             graph.getBufferIndex(collective.getSrc()),
+                             call.begin * bytes,
+                             rank,
+                             graph.getBufferIndex(collective.getDst()),
+                             to,
+                             count,
+                             part,
+                             part,
+                             stride,
+                             begin,
+                             numWaits(),
+                             numSignals(),
+                             numSignals(),
+                             static_cast<int64_t>(Realization::Nccl),
+                             reduction,
+                             0,
+                             parts,
+                             parts > 1 ? part : 0,
+                             0,
+                             kNoBuffer,
+                             0,
+                             0});
+    }
   }
 
   /// The commands that tiles hand over, tile by tile in their order.
@@ -498,6 +555,8 @@ private:
       for (unsigned id : tileGroups[group].transfers)
         listeners.insert(
             {graph.getQueue(id).first, isEngine(graph.getQueue(id).second)});
+      if (tileGroups[group].call)
+        listeners.insert({rank, true});
       int64_t begin = numSignals();
       for (auto [to, engine] : listeners)
         engine ? addSignal(to, layout.groupTwin(group), StoreOne)
@@ -636,7 +695,7 @@ private:
     for (int64_t reader : readers)
       addWait(layout.done(reader), 0);
     int64_t closeWaitBegin = numWaits();
-    bool hasEngine = false;
+    bool hasEngine = static_cast<bool>(findLibraryCall(graph.getPlan()));
     for (auto transfer : graph.getTransfers())
       hasEngine |= transfer.getExecutor() == rank &&
                    isEngine(*transfer.getRealization());
@@ -714,6 +773,28 @@ findHandedOver(PlanGraph &graph, KernelOp kernel,
   return handed;
 }
 
+/// Every tile has been given a slot, and every call takes tiles.
+LogicalResult requireSlots(CollectiveOpInterface collective,
+                           ScheduleOp schedule) {
+  auto plan = cast<PlanOp>(schedule->getParentOp());
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  if (failed(TileSlots::find(kernel, collective)))
+    return failure();
+  std::optional<TableAttr> table = schedule.getSlots();
+  bool valid = table && table->getNumRows() == kernel.getNumTiles() &&
+               table->getColumn("call") == 0 && table->getColumn("slot") == 1 &&
+               table->getColumn("second") == 2;
+  std::set<int64_t> calls;
+  for (int64_t row = 0; valid && row < table->getNumRows(); ++row)
+    calls.insert(table->getRow(row)[0]);
+  valid = valid && *calls.begin() == 0 &&
+          *calls.rbegin() == static_cast<int64_t>(calls.size()) - 1;
+  if (!valid)
+    return schedule.emitOpError(
+        "has no slots of all its tiles; run chunk-group-tiles first");
+  return success();
+}
+
 struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
   using Base::Base;
 
@@ -746,6 +827,10 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }
+    if (CollectiveOpInterface collective = findLibraryCall(plan))
+      for (ScheduleOp schedule : schedules)
+        if (failed(requireSlots(collective, schedule)))
+          return signalPassFailure();
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
     auto handed = findHandedOver(graph, kernel, schedules);
     Protocol protocol(analysis, handed);

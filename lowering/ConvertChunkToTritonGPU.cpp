@@ -93,8 +93,8 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, TileSumOp, FinishTileOp,
-              RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, TileSumOp, TileSlotOp,
+              FinishTileOp, RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -180,6 +180,7 @@ private:
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })
+        .Case([](TileSlotOp) { return "tile_slot"; })
         .Case([](FinishTileOp finish) {
           return finish.getBulk() ? "finish_bulk_tile" : "finish_tile";
         })

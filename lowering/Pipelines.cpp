@@ -30,8 +30,8 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
                                   llvm::cl::desc("realization of transfers")};
   Option<std::string> order{*this, "order", llvm::cl::desc("order of tiles")};
   Option<int64_t> groupM{*this, "group_m",
-                        llvm::cl::desc("rows of tiles that stay together"),
-                        llvm::cl::init(0)};
+                         llvm::cl::desc("rows of tiles that stay together"),
+                         llvm::cl::init(0)};
   Option<int64_t> pause{
       *this, "pause",
       llvm::cl::desc("nanoseconds between blocks stored to another rank"),
@@ -40,6 +40,10 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "comm_ctas",
       llvm::cl::desc("CTAs that dedicated realizations have"),
       llvm::cl::init(0)};
+  ListOption<int64_t> waves{
+      *this, "waves",
+      llvm::cl::desc("waves of tiles of each library call, separated by "
+                     "commas")};
   Option<bool> checkTables{
       *this, "check_tables",
       llvm::cl::desc("check the tables that were made against the plan"),
@@ -50,8 +54,8 @@ void buildPlanPipeline(OpPassManager &manager,
                        const PlanPipelineOptions &options) {
   OpPassManager &transfers = manager.nest<PlanOp>();
   transfers.addPass(createExpandSpmdPass());
-  transfers.addPass(
-      createDecomposeCollectivesPass({options.algorithm, options.direction}));
+  transfers.addPass(createDecomposeCollectivesPass(
+      {options.algorithm, options.direction, options.realization}));
   transfers.addPass(createSplitTransfersPass({options.splits}));
   transfers.addPass(createCheckPlanPass());
   transfers.addPass(createCheckClaimsPass());
@@ -62,6 +66,8 @@ void buildPlanPipeline(OpPassManager &manager,
   tables.addPass(createCheckKernelPass());
   tables.addPass(createSeparateInputsPass());
   tables.addPass(createOrderTilesPass({options.order, options.groupM}));
+  tables.addPass(createGroupTilesPass(
+      {SmallVector<int64_t>(options.waves.begin(), options.waves.end())}));
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());

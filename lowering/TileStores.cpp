@@ -9,6 +9,7 @@
 #include "lowering/MemoryAccess.h"
 #include "lowering/SplitTiles.h"
 #include "lowering/TileOrigins.h"
+#include "lowering/TileSlotStores.h"
 #include "lowering/TileSums.h"
 #include "lowering/TritonModule.h"
 
@@ -250,6 +251,15 @@ LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *ttir,
               "there, but "
            << *name << " holds " << element
            << "; store by pointers, or leave the sums to a role";
+  CollectiveOpInterface called =
+      findLibraryCall(cast<PlanOp>(kernel->getParentOp()));
+  std::optional<TileSlots> slots;
+  if (called && called.getSrc() == buffer) {
+    FailureOr<TileSlots> found = TileSlots::find(kernel, called);
+    if (failed(found))
+      return failure();
+    slots = *found;
+  }
   for (auto [index, store] : llvm::enumerate(tile.getStores())) {
     Operation *end = (*ends)[index];
     Value number = origins.find(getAddress(store));
@@ -275,6 +285,8 @@ LogicalResult syncopate::markFinishedTiles(KernelOp kernel, Operation *ttir,
     }
     if (accumulates)
       addWhatIsThere(store, context, number);
+    if (slots && failed(storeToSlot(kernel, *slots, store, context, number)))
+      return failure();
   }
   return success();
 }

@@ -93,7 +93,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     strands.push_back({rank, Part::Host, 0, 0, 0, none});
     partsLeft[rank] = numCtas;
     for (int64_t i = 0; i < kNumRealizations; ++i) {
-      QueueId queue = getQueue(rank, static_cast<Realization>(i));
+      QueueId queue = rank * kNumRealizations + i;
       if (queues[queue].empty())
         continue;
       strands.push_back({rank, Part::Queue, queue, 0, 0, none});

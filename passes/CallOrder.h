@@ -75,7 +75,10 @@ public:
   Position getPosition(int64_t rank, int64_t row) const {
     return positions[rank][row];
   }
+  /// What is enqueued on a rank's stream, whatever it is, is one queue.
   static QueueId getQueue(int64_t rank, chunk::Realization realization) {
+    if (isOnStream(realization))
+      realization = chunk::Realization::CopyEngine;
     return rank * kNumRealizations + static_cast<int64_t>(realization);
   }
   bool isEngineQueue(QueueId queue) const {

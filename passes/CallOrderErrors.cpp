@@ -95,6 +95,8 @@ std::string CallOrder::describe(const Strand &strand) {
         tables[strand.rank].getCommands()[queue[strand.step].row].transfer;
     if (transfer == kStaging)
       out << " at the staging of its input";
+    else if (isLibraryCall(transfer))
+      out << " at a library call";
     else
       out << " at transfer " << transfer;
     break;

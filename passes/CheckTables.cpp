@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/CallOrder.h"
+#include "passes/CheckCalls.h"
 #include "passes/CommandRegions.h"
 #include "passes/KernelDependence.h"
 #include "passes/Passes.h"
@@ -48,6 +49,8 @@ public:
     for (unsigned id = 0; id < graph.size(); ++id)
       if (failed(checkReuse(id)))
         return failure();
+    if (failed(checkLibraryCalls(graph, kernel, tables, order)))
+      return failure();
     for (const ScheduleTables &mine : tables)
       if (failed(checkStaging(mine.getRank())) ||
           failed(checkEnd(mine.getRank())))
@@ -73,6 +76,8 @@ private:
           staging.back().push_back(position);
           continue;
         }
+        if (isLibraryCall(command.transfer))
+          continue;
         if (command.transfer != before)
           first[command.transfer] = position;
         last[command.transfer] = position;

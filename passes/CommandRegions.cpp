@@ -89,6 +89,12 @@ public:
         return report(row) << "expects pause to be in [0, "
                            << StrategyAttr::kMaxPause << "], but got "
                            << command.pause;
+      if (isLibraryCall(command.transfer)) {
+        if (command.realization != static_cast<int64_t>(Realization::Nccl))
+          return report(row) << "is a library call, but has realization "
+                             << command.realization;
+        continue;
+      }
       if (command.transfer == kStaging) {
         if (failed(checkStaging(row, command)))
           return failure();

@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/LibraryCalls.h"
 #include "passes/Passes.h"
+#include "passes/Realizations.h"
 #include "passes/decompose/Emitter.h"
 
 using namespace mlir;
@@ -50,7 +52,11 @@ private:
     auto chosenDirection =
         choose<Direction>(plan, "direction", direction, symbolizeDirection,
                           strategy.getDirection());
-    if (failed(chosenAlgorithm) || failed(chosenDirection))
+    auto chosenRealization =
+        choose<Realization>(plan, "realization", realization,
+                            symbolizeRealization, strategy.getRealization());
+    if (failed(chosenAlgorithm) || failed(chosenDirection) ||
+        failed(chosenRealization))
       return failure();
     auto emit = [&](CollectiveOpInterface op, OpBuilder *builder) {
       Emitter emitter(op, op.getDirection().value_or(*chosenDirection),
@@ -62,8 +68,22 @@ private:
     // Everything is refused before anything is made.
     int64_t count =
         llvm::range_size(plan.getBody().getOps<TransferOpInterface>());
-    auto collectives =
-        llvm::to_vector(plan.getBody().getOps<CollectiveOpInterface>());
+    SmallVector<CollectiveOpInterface> collectives, called;
+    for (auto op : plan.getBody().getOps<CollectiveOpInterface>()) {
+      if (op.getRealization().value_or(*chosenRealization) != Realization::Nccl)
+        collectives.push_back(op);
+      else if (failed(verifyLibraryCall(op)))
+        return failure();
+      else
+        called.push_back(op);
+    }
+    if (called.size() > 1) {
+      InFlightDiagnostic diag = called[1]->emitOpError(
+          "expects to be the only collective of its plan that is library "
+          "calls");
+      diag.attachNote(called[0]->getLoc()) << "the other one";
+      return diag;
+    }
     for (CollectiveOpInterface op : collectives) {
       auto [result, emitter] = emit(op, nullptr);
       if (failed(result))
@@ -75,6 +95,8 @@ private:
                << " transfers, but with those of this collective it has "
                << count;
     }
+    for (CollectiveOpInterface op : called)
+      op.setRealization(Realization::Nccl);
     for (CollectiveOpInterface op : collectives) {
       OpBuilder builder(op);
       auto [result, emitter] = emit(op, &builder);

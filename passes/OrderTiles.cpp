@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/LibraryCalls.h"
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 #include "passes/Tables.h"
@@ -66,7 +67,8 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
         llvm::to_vector(plan.getBody().getOps<KernelOp>());
     OpBuilder builder = OpBuilder::atBlockEnd(&plan.getBody().front());
     for (KernelOp kernel : kernels) {
-      if (failed(requireFootprints(kernel)))
+      if (failed(requireFootprints(kernel)) ||
+          failed(limitRows(plan, kernel, rows)))
         return signalPassFailure();
       // Tiles of one first coordinate need the same, and a kernel with `needs`
       // may leave out those of the last ones.
@@ -75,12 +77,13 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
         KernelDependence &dependence = analysis.getDependence(kernel, rank);
         if (!dependence.isValid())
           return signalPassFailure();
+        FailureOr<TableAttr> tiles = orderTiles(
+            kernel, walk, rows, plan.getNumRanks(), graph, dependence, arrival,
+            orderGroups(graph, groups, rank, policy), groups, policy);
+        if (failed(tiles))
+          return signalPassFailure();
         ScheduleOp::create(builder, kernel.getLoc(), kernel.getKernelAttr(),
-                           builder.getI64IntegerAttr(rank),
-                           orderTiles(kernel, walk, rows, plan.getNumRanks(),
-                                      graph, dependence, arrival,
-                                      orderGroups(graph, groups, rank, policy),
-                                      groups, policy),
+                           builder.getI64IntegerAttr(rank), *tiles, TableAttr{},
                            TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
                            TableAttr{}, TableAttr{});
       }
@@ -109,7 +112,7 @@ private:
         ScheduleOp::create(builder, schedule.getLoc(), schedule.getKernelAttr(),
                            schedule.getRankAttr(), *schedule.getTiles(),
                            TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
-                           TableAttr{}, TableAttr{});
+                           TableAttr{}, TableAttr{}, TableAttr{});
         schedule.erase();
       }
     auto &analysis = getAnalysis<PlanAnalysis>();
@@ -151,6 +154,49 @@ private:
     return times;
   }
 
+  /// Rows of tiles that stay together are complete together. Where a library
+  /// call takes whole rows, no more stay together than the call takes.
+  static LogicalResult limitRows(PlanOp plan, KernelOp kernel, int64_t &rows) {
+    CollectiveOpInterface collective = findLibraryCall(plan);
+    if (!collective)
+      return success();
+    FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
+    if (failed(slots))
+      return failure();
+    DenseI64ArrayAttr waves = plan.getStrategyOrDefault().getWaves();
+    if (slots->areRows())
+      for (int64_t count : slots->chooseWaves(waves))
+        rows = std::min(rows, slots->countUnits(count));
+    return success();
+  }
+
+  /// A library call takes as many tiles of each rank's block, so tiles of all
+  /// blocks take turns, and those that lie in two of them come last. Those that
+  /// read what arrives later stay behind others.
+  static LogicalResult
+  interleaveBlocks(KernelOp kernel, MutableArrayRef<int64_t> tiles,
+                   function_ref<int64_t(int64_t)> arrives) {
+    CollectiveOpInterface collective =
+        findLibraryCall(cast<PlanOp>(kernel->getParentOp()));
+    if (!collective)
+      return success();
+    FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
+    if (failed(slots))
+      return failure();
+    std::map<std::array<int64_t, 3>, int64_t> counts;
+    SmallVector<std::array<int64_t, 4>> keys(tiles.size());
+    for (int64_t tile : tiles) {
+      int64_t part = slots->getPart(tile);
+      int64_t isSplit = slots->getLastPart(tile) > part;
+      keys[tile] = {arrives(tile), isSplit,
+                    counts[{arrives(tile), isSplit, part}]++, part};
+    }
+    llvm::sort(tiles, [&](int64_t a, int64_t b) {
+      return std::pair(keys[a], a) < std::pair(keys[b], b);
+    });
+    return success();
+  }
+
   /// All tiles of the grid in the order that keeps locality: `rows` rows of
   /// tiles are walked column by column.
   static std::vector<std::array<int64_t, 3>> walkGrid(KernelOp kernel,
@@ -181,13 +227,12 @@ private:
   /// for arrives, and by when they should be done.
   using Kinds = std::map<std::tuple<bool, int64_t, int64_t>, Kind>;
 
-  static TableAttr orderTiles(KernelOp kernel,
-                              ArrayRef<std::array<int64_t, 3>> walk,
-                              int64_t rows, int64_t ranks, PlanGraph &graph,
-                              KernelDependence &dependence,
-                              ArrayRef<int64_t> arrival,
-                              ArrayRef<int64_t> departure,
-                              const TileGroups &groups, TileOrder policy) {
+  static FailureOr<TableAttr>
+  orderTiles(KernelOp kernel, ArrayRef<std::array<int64_t, 3>> walk,
+             int64_t rows, int64_t ranks, PlanGraph &graph,
+             KernelDependence &dependence, ArrayRef<int64_t> arrival,
+             ArrayRef<int64_t> departure, const TileGroups &groups,
+             TileOrder policy) {
     int64_t rank = dependence.getRank();
     // The last transfer of each set to arrive, and when it does.
     SmallVector<std::optional<unsigned>> latest;
@@ -229,18 +274,24 @@ private:
     }
     if (policy == TileOrder::Paced)
       interleave(kinds, rows, kernel.getCtas(), rank, ranks);
-    std::vector<unsigned> tiles;
+    std::vector<int64_t> tiles, values;
     tiles.reserve(walk.size());
     for (auto &[key, kind] : kinds)
-      llvm::append_range(tiles, kind.positions);
-    std::vector<int64_t> values;
+      for (unsigned position : kind.positions) {
+        const auto &[c0, c1, c2] = walk[position];
+        tiles.push_back((c0 * grid[1] + c1) * grid[2] + c2);
+      }
+    if (failed(interleaveBlocks(kernel, tiles, [&](int64_t tile) {
+          std::optional<unsigned> last = latest[dependence.getSet(tile)];
+          return last && policy != TileOrder::Grouped ? arrival[*last] : 0;
+        })))
+      return failure();
     int64_t count = kernel.getNumPositions();
     values.reserve(3 * count);
     for (int64_t position = 0; position < count; ++position) {
-      auto tile = walk[tiles[kernel.getTileAt(position)]];
-      if (std::optional<int64_t> part = kernel.getPartAt(position))
-        tile[2] = *part;
-      llvm::append_range(values, tile);
+      llvm::append_range(values, KernelDependence::getCoordinates(
+                                     kernel, tiles[kernel.getTileAt(position)],
+                                     kernel.getPartAt(position)));
     }
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
   }

@@ -62,16 +62,25 @@ def DecomposeCollectivesPass
     them on. The order in which contributions are combined does not depend on
     time.
 
-    Ensures: no collective is left but in a `chunk.claim` behind its transfers;
-    users of its token come after all of them.
-    Errors: an algorithm that there is not for a collective or its group.
+    A collective of realization `nccl`, which it names or else the option or the
+    strategy, is to be calls of a library, and stays. It is an all_reduce, a
+    reduce_scatter or an all_to_all, along rows, of a buffer of two dimensions
+    that tiles of all ranks compute; no transfer touches it, and nothing but the
+    kernel comes after it. A plan has one at most.
+
+    Ensures: no collective is left but in a `chunk.claim` behind its transfers,
+    or as library calls; users of its token come after all of them.
+    Errors: an algorithm that there is not for a collective or its group; a
+    collective that cannot be library calls.
     Example: test/passes/decompose-collectives.mlir.
   }];
   let options = [
     Option<"algorithm", "algorithm", "std::string", "\"\"",
            "algorithm of collectives that name none (default: the strategy's)">,
     Option<"direction", "direction", "std::string", "\"\"",
-           "direction of collectives that name none (default: the strategy's)">
+           "direction of collectives that name none (default: the strategy's)">,
+    Option<"realization", "realization", "std::string", "\"\"",
+           "nccl: collectives become library calls (default: the strategy's)">
   ];
 }
 
@@ -200,7 +209,8 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     there are CTAs, each has an equal part, in whole columns of `group_m` rows
     (Entwine). `given` keeps the tiles of the `chunk.schedule` operations that
     stand in the plan. Tiles of a kernel with `needs` come by their first
-    coordinate.
+    coordinate. If a reduce_scatter or an all_to_all is library calls, tiles of the
+    blocks of all ranks take turns, since a call takes as many of each.
 
     Requires: realizations; a footprint for each bound argument.
     Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
@@ -214,6 +224,35 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
            "arrival, grouped, paced or given (default: the strategy's)">,
     Option<"groupM", "group_m", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
+  ];
+}
+
+def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
+  let summary = "Say which library call takes each tile, and where it is stored";
+  let description = [{
+    Why: a library moves one large message much faster than many small ones, and
+    all of a call has to lie in one piece. So tiles that are done at about the
+    same time, on all ranks, go together, and are stored side by side.
+
+    A *wave* is as many tiles as the kernel has CTAs, and what a call takes at a
+    time is a tile or a whole row of them, as `slots` of the strategy says. In
+    the order in which the last rank completes them they are cut into calls of so
+    many waves. Where ranks have blocks of their own, a call takes as many of
+    each block; if one has fewer left, slots stay empty. Slots are numbered call
+    by call, and within a call part by part; in front of those of a
+    reduce_scatter of rows there are as many as a rank's results take.
+
+    Requires: `chunk-order-tiles`; footprints of what tiles write.
+    Ensures: `slots`, the same ones on all ranks, if a collective is library
+    calls.
+    Errors: tiles that do not write rectangles of one size, at multiples of it,
+    each inside the block of one rank.
+    Example: test/passes/group-tiles.mlir.
+  }];
+  let options = [
+    ListOption<"waves", "waves", "int64_t",
+               "waves of tiles of each call, the last number for all further "
+               "ones (default: the strategy's)">
   ];
 }
 
@@ -293,6 +332,9 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
       read or written in the call before;
     * a call that ends while something is on its way to the rank's memory, or
       while the rank's stream is still at work;
+    * a library call of another collective, of other slots than those of its
+      tiles, before these are done, or unlike that of another rank; a tile that
+      is stored while a call may still read its slot;
     * a flag that is raised twice, a twin that is raised again before it was
       taken down or that no stream takes down, a wait for what nobody raises, or
       for more than is raised;

@@ -285,11 +285,11 @@ LogicalResult PlanGraph::requireDecomposed() {
   for (SpmdOp spmd : plan.getBody().getOps<SpmdOp>())
     return spmd.emitOpError("is in rank-affine form; run chunk-expand-spmd "
                             "first");
-  auto collectives = plan.getBody().getOps<CollectiveOpInterface>();
-  if (collectives.empty())
-    return success();
-  return (*collectives.begin())->emitOpError()
-         << "is a collective; run chunk-decompose-collectives first";
+  for (auto collective : plan.getBody().getOps<CollectiveOpInterface>())
+    if (!isLibraryCall(collective))
+      return collective->emitOpError()
+             << "is a collective; run chunk-decompose-collectives first";
+  return success();
 }
 
 LogicalResult PlanGraph::requireRealizations() {

@@ -19,6 +19,12 @@ constexpr bool isEngine(chunk::Realization realization) {
   return realization == chunk::Realization::CopyEngine;
 }
 
+/// The host enqueues it on the rank's side stream, which carries out one after
+/// another what is enqueued there.
+constexpr bool isOnStream(chunk::Realization realization) {
+  return isEngine(realization) || realization == chunk::Realization::Nccl;
+}
+
 /// A role of the fused kernel does, on CTAs of its own.
 constexpr bool isDedicated(chunk::Realization realization) {
   return realization == chunk::Realization::TmaDedicated ||
@@ -54,6 +60,11 @@ constexpr chunk::Realization getReducing(chunk::Realization realization) {
 /// Whether the compiler knows how to make a program of it.
 constexpr bool isLowered(chunk::Realization realization) {
   return isEngine(realization) || isDevice(realization);
+}
+
+/// Whether a collective is to be calls of a library, and no transfers.
+inline bool isLibraryCall(chunk::CollectiveOpInterface collective) {
+  return collective.getRealization() == chunk::Realization::Nccl;
 }
 
 /// The device function that carries out the commands of a role.

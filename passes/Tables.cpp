@@ -168,6 +168,12 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
       return failure();
     *values = *read;
   }
+  if (schedule.getSlots()) {
+    auto read = readTable(schedule, "slots", schedule.getSlots(), kSlotColumns);
+    if (failed(read))
+      return failure();
+    tables.slots = *read;
+  }
   if (tables.calls.size() != std::size(kCallColumns))
     return schedule.emitOpError() << "expects calls to have one row, but got "
                                   << schedule.getCalls()->getNumRows();

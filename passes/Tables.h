@@ -20,6 +20,16 @@ enum SignalKind : int64_t { StoreEpoch = 0, StoreOne = 1, AddOne = 2 };
 /// What stands for a transfer in the command that stages a rank's input.
 constexpr int64_t kStaging = -1;
 
+/// What stands for a transfer in the command that is a library call: a number
+/// below that of staging for each collective.
+enum LibraryCall : int64_t {
+  CallAllReduce = -2,
+  CallReduceScatter = -3,
+  CallAllToAll = -4
+};
+
+constexpr bool isLibraryCall(int64_t transfer) { return transfer < kStaging; }
+
 constexpr llvm::StringRef kTileColumns[] = {"c0", "c1", "c2", "wait_begin",
                                             "wait_end"};
 constexpr llvm::StringRef kWaitColumns[] = {"signal", "count"};
@@ -37,6 +47,9 @@ constexpr llvm::StringRef kCallColumns[] = {
     "needs_buffer",       "needs_index"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
+constexpr llvm::StringRef kSlotColumns[] = {"call", "slot", "second"};
+/// What stands for the second slot of a tile that has one only.
+constexpr int64_t kNoSlot = -1;
 constexpr llvm::StringRef kTileGroupColumns[] = {
     "group",    "accumulates",   "wait_begin",
     "wait_end", "command_begin", "command_end"};
@@ -109,6 +122,9 @@ struct GroupRow {
   int64_t count;
   RowRange signals;
 };
+struct SlotRow {
+  int64_t call, slot, second;
+};
 struct TileGroupRow {
   int64_t group;
   /// 1 if the tile adds to what is there, else 0.
@@ -130,6 +146,7 @@ static_assert(hasColumns<TileRow>(kTileColumns) &&
               hasColumns<CommandRow>(kCommandColumns) &&
               hasColumns<CallRow>(kCallColumns) &&
               hasColumns<GroupRow>(kGroupColumns) &&
+              hasColumns<SlotRow>(kSlotColumns) &&
               hasColumns<TileGroupRow>(kTileGroupColumns));
 
 /// The complete tables of one rank, as rows.
@@ -150,6 +167,9 @@ public:
   llvm::ArrayRef<TileGroupRow> getTileGroups() const {
     return view<TileGroupRow>(tileGroups);
   }
+  /// The call and the slot of each tile, row-major in the grid; none if no
+  /// collective is library calls.
+  llvm::ArrayRef<SlotRow> getSlots() const { return view<SlotRow>(slots); }
   const CallRow &getCall() const { return view<CallRow>(calls).front(); }
   llvm::ArrayRef<WaitRow> getWaits(RowRange range) const {
     return view<WaitRow>(waits).slice(range.begin, range.end - range.begin);
@@ -169,7 +189,7 @@ private:
   chunk::ScheduleOp schedule;
   int64_t rank = 0;
   llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls, groups,
-      tileGroups;
+      tileGroups, slots;
 };
 
 /// The tiles of a schedule by their numbers, row-major in the grid of its

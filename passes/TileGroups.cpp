@@ -7,6 +7,7 @@
 
 #include "passes/TileGroups.h"
 #include "passes/KernelDependence.h"
+#include "passes/LibraryCalls.h"
 
 #include <map>
 #include <set>
@@ -21,6 +22,21 @@ static bool isHandedOver(PlanGraph &graph, unsigned id, int64_t rank,
   TransferOpInterface transfer = graph.getTransfer(id);
   return transfer.getExecutor() == rank &&
          transfer.getTile() == static_cast<uint64_t>(tile);
+}
+
+/// By rank and tile, the library call that takes it; empty where no collective
+/// is library calls, or tiles have not been grouped.
+static std::vector<std::vector<int64_t>> findCalls(PlanOp plan) {
+  std::vector<std::vector<int64_t>> calls(plan.getNumRanks());
+  if (!findLibraryCall(plan))
+    return calls;
+  for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>())
+    if (auto table = schedule.getSlots();
+        table && table->getColumn("call") >= 0)
+      for (int64_t row = 0; row < table->getNumRows(); ++row)
+        calls[schedule.getRank()].push_back(
+            table->getRow(row)[table->getColumn("call")]);
+  return calls;
 }
 
 namespace {
@@ -64,6 +80,7 @@ private:
 
 TileGroups::TileGroups(PlanGraph &graph) {
   PlanOp plan = graph.getPlan();
+  std::vector<std::vector<int64_t>> calls = findCalls(plan);
   int64_t ranks = plan.getNumRanks();
   groupsOfTransfer.resize(graph.size());
   groupOfTile.resize(ranks);
@@ -82,7 +99,8 @@ TileGroups::TileGroups(PlanGraph &graph) {
     }
     if (writes.empty())
       continue;
-    std::map<SmallVector<unsigned>, int64_t> numbers;
+    // Of those that a library call takes, nobody else waits for any.
+    std::map<std::pair<SmallVector<unsigned>, int64_t>, int64_t> numbers;
     std::vector<Touching> touching;
     for (auto [footprint, buffer] : writes)
       touching.emplace_back(graph, Place{rank, buffer});
@@ -100,21 +118,32 @@ TileGroups::TileGroups(PlanGraph &graph) {
             waiting.push_back(id);
       }
       groupOfTile[rank].push_back(-1);
-      if (waiting.empty())
+      std::optional<int64_t> call;
+      if (tile < static_cast<int64_t>(calls[rank].size()))
+        call = calls[rank][tile];
+      if (waiting.empty() && !call)
         continue;
       llvm::sort(waiting);
       waiting.erase(llvm::unique(waiting), waiting.end());
-      auto [it, isNew] = numbers.try_emplace(waiting, groups.size());
+      auto [it, isNew] =
+          numbers.try_emplace({waiting, call.value_or(-1)}, groups.size());
       if (isNew) {
         for (unsigned id : waiting)
           groupsOfTransfer[id].push_back(groups.size());
-        groups.push_back({rank, std::move(waiting)});
+        groups.push_back({rank, std::move(waiting), 0, call});
       }
       ++groups[it->second].tiles;
       groupOfTile[rank].back() = it->second;
     }
   }
   firstOfRank.push_back(groups.size());
+}
+
+int64_t TileGroups::getGroupOfCall(int64_t rank, int64_t call) const {
+  for (int64_t group = getFirst(rank); group < getFirst(rank + 1); ++group)
+    if (groups[group].call == call)
+      return group;
+  llvm_unreachable("a call that takes no tile of the rank");
 }
 
 SmallVector<int64_t> TileGroups::getReaders(PlanGraph &graph,

@@ -18,7 +18,8 @@ namespace syncopate {
 /// tiles of one rank that the same transfers wait for are a group. Each tile is
 /// in one group at most, and a transfer waits for all of its groups, so that
 /// chunks need not end where tiles do. A transfer that the tile hands over
-/// does not wait for a group.
+/// does not wait for a group. Where a collective is library calls, the tiles of
+/// one rank that the same call takes are a group.
 class TileGroups {
 public:
   /// Looks at the kernel's write footprints; without a kernel there are none.
@@ -29,6 +30,8 @@ public:
     /// Who waits for the group, ascending.
     llvm::SmallVector<unsigned> transfers;
     int64_t tiles = 0;
+    /// The number of the library call that takes them, if one does.
+    std::optional<int64_t> call = std::nullopt;
   };
 
   /// Groups are numbered rank by rank, in the order of their first tile.
@@ -44,6 +47,8 @@ public:
   llvm::ArrayRef<unsigned> getGroups(unsigned transfer) const {
     return groupsOfTransfer[transfer];
   }
+  /// The group of a rank whose tiles a library call takes.
+  int64_t getGroupOfCall(int64_t rank, int64_t call) const;
   /// Ranks whose call before must have ended before a tile of the group starts,
   /// since they get from what it writes.
   llvm::SmallVector<int64_t> getReaders(PlanGraph &graph, int64_t group) const;

@@ -22,7 +22,8 @@ from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_
 from syncopate.runtime.interface import TensorParam
 
 COLOCATED = ("ldst_colocated", "tma_colocated")
-REALIZATIONS = names_of(Realization)[::-1]
+NCCL = Realization.NCCL.value
+REALIZATIONS = tuple(name for name in names_of(Realization)[::-1] if name != NCCL)
 DIRECTIONS = names_of(Direction)
 
 ITEM_BYTES = 2  # bf16, f16
@@ -38,6 +39,11 @@ class Workload(enum.Enum):
     GEMM_A2A = "gemm_a2a"
 
     @property
+    def calls(self) -> bool:
+        """Whether what moves can be calls of a library."""
+        return self.sums or self is Workload.GEMM_A2A
+
+    @property
     def sums(self) -> bool:
         """Whether ranks compute parts of a sum."""
         return self in (Workload.GEMM_RS, Workload.GEMM_AR)
@@ -48,13 +54,15 @@ class Variant:
     """One way to run a plan.
 
     Attributes:
-        realization: Of every transfer between ranks; one of `REALIZATIONS`.
+        realization: Of every transfer between ranks; one of `REALIZATIONS`, or of the collective; `NCCL`.
         direction: `push` or `pull`.
         splits: Pieces that each transfer is cut into; 0 is by size.
         combine: Who adds the parts of a sum.
-        comm_ctas: CTAs of a dedicated realization, taken from those that compute.
+        comm_ctas: CTAs of a dedicated realization or of the library, taken from those that compute.
         pause: Nanoseconds between the blocks that a communication role stores to another rank.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
+        waves: Waves of tiles in each library call, as a strategy takes them.
+        slots: What such a call takes at a time, `rows` or `tiles`.
     """
 
     realization: str = "ldst_colocated"
@@ -64,6 +72,8 @@ class Variant:
     comm_ctas: int = 8
     pause: int = 500
     zero_copy: bool = False
+    waves: tuple[int, ...] = ()
+    slots: str = "rows"
 
     @property
     def dedicated(self) -> bool:
@@ -74,6 +84,9 @@ class Variant:
     def name(self) -> str:
         """For tables and messages."""
         default = Variant()
+        if self.realization == NCCL:
+            waves = "+".join(map(str, self.waves)) or "default"
+            return f"{NCCL}/{self.slots}/{waves} waves/{self.comm_ctas} CTAs"
         parts = [self.realization, self.direction, str(self.splits or "by size")]
         parts += [f"sum by {self.combine.value}"] if self.combine is not default.combine else []
         parts += [f"{self.comm_ctas} CTAs"] if self.dedicated else []
@@ -88,9 +101,18 @@ def variants(
     splits: Sequence[int],
     comm_ctas: Sequence[int],
     pauses: Sequence[int],
+    waves: Sequence[tuple[int, ...]] = ((),),
+    slots: Sequence[str] = ("rows", "tiles"),
 ) -> list[Variant]:
     """Every way that a suite compares, from plain tensors."""
     ways = []
+    if NCCL in realizations and workload.calls:
+        combine = Combine.STRATEGY if workload.sums else Combine.TILES
+        ways = [
+            Variant(NCCL, combine=combine, comm_ctas=ctas, waves=groups, slots=shape)
+            for ctas, groups, shape in itertools.product(comm_ctas, waves, slots)
+        ]
+    realizations = [name for name in realizations if name != NCCL]
     for name, direction, pieces, pause in itertools.product(
         realizations, DIRECTIONS, splits, pauses
     ):
@@ -149,7 +171,7 @@ def build_program(
     """
     config = config or choose_config(m, n, k)
     comm_ctas = variant.comm_ctas
-    if config.num_ctas is not None and variant.dedicated:
+    if config.num_ctas is not None and (variant.dedicated or variant.realization == NCCL):
         comm_ctas = min(comm_ctas, config.num_ctas // 2)
         config = dataclasses.replace(config, num_ctas=config.num_ctas - comm_ctas)
     strategy = dataclasses.replace(
@@ -176,6 +198,8 @@ def make_strategy(variant: Variant, workload: Workload, config: GemmConfig) -> s
         group_m=config.group_m,
         pause=variant.pause,
         comm_ctas=variant.comm_ctas,
+        waves=variant.waves,
+        slots=variant.slots,
         combine=variant.combine if workload.sums else None,
         reducing="ldst_dedicated" if variant.dedicated else "ldst_colocated",
     )

@@ -140,10 +140,17 @@ class TileGroupField(enum.IntEnum):
     COMMAND_END = 5
     RECORD = 6
     """The how-manieth tile of its CTA it is that hands commands over, or NO_RECORD. No column of the table."""
+    SLOT = 7
+    """Where it is stored in a buffer that holds tiles in slots: a column of `slots`, and of no other table."""
+    SECOND = 8
+    """Where it is stored once more, likewise, or NO_SLOT."""
 
 
 NO_RECORD: Final = -1
 """What stands for the record of a tile that hands nothing over."""
+
+NO_SLOT: Final = -1
+"""What stands for the second slot of a tile that is stored once."""
 
 NO_GROUP: Final = -1
 """What stands for the group of a tile that nobody waits for."""
@@ -259,6 +266,11 @@ class Realization(enum.IntEnum):
         return self is Realization.COPY_ENGINE
 
     @property
+    def is_on_stream(self) -> bool:
+        """The host enqueues it on the rank's side stream."""
+        return self in (Realization.COPY_ENGINE, Realization.NCCL)
+
+    @property
     def is_dedicated(self) -> bool:
         """A role of the fused kernel does, on CTAs of its own."""
         return self in (Realization.TMA_DEDICATED, Realization.LDST_DEDICATED)
@@ -294,6 +306,18 @@ NO_BUFFER: Final = -1
 
 STAGING: Final = -1
 """What stands for a transfer in a command that stages the rank's own input for others to get."""
+
+
+class LibraryCall(enum.IntEnum):
+    """What stands for a transfer in a command that is a call of a library of collectives.
+
+    Its source is `parts` regions, one for each rank, of a reduce-scatter, and else `rows` of them, one for each rank of
+    an all-to-all, one in all of an all-reduce.
+    """
+
+    ALL_REDUCE = -2
+    REDUCE_SCATTER = -3
+    ALL_TO_ALL = -4
 
 
 def _stride(fields: type[enum.IntEnum]) -> int:

@@ -16,6 +16,7 @@ __all__ = [
     "Direction",
     "Realization",
     "Shots",
+    "SlotShape",
     "TileOrder",
     "names_of",
 ]
@@ -46,6 +47,8 @@ class Realization(enum.Enum):
     TMA_COLOCATED = "tma_colocated"
     LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
+    NCCL = "nccl"
+    """Of collectives of what tiles compute: they become calls of the library."""
 
 
 class TileOrder(enum.Enum):
@@ -54,6 +57,15 @@ class TileOrder(enum.Enum):
     ARRIVAL = "arrival"
     GROUPED = "grouped"
     PACED = "paced"
+
+
+class SlotShape(enum.Enum):
+    """What library calls take of a matrix at a time."""
+
+    ROWS = "rows"
+    """Whole rows of tiles, so that what a call brings may lie in rows already."""
+    TILES = "tiles"
+    """Single tiles, so that a call ends with a wave."""
 
 
 class Combine(enum.Enum):
@@ -69,6 +81,9 @@ class Combine(enum.Enum):
     """The other ranks add to what the block's own rank has computed, by atomic operations and in no order. Needs no
     other buffer, but is rounded once for each part, and results may differ from call to call. For f32, f16 and bf16,
     pushed."""
+    STRATEGY = "strategy"
+    """The plan has the collective itself, and the strategy says what becomes of it: with realization nccl, calls of the
+    library, which rounds as it does; else transfers by its algorithm, rounded once for each part."""
 
 
 class Shots(enum.Enum):

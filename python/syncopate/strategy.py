@@ -6,7 +6,16 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncopate.choices import RANGES, Algorithm, Combine, Direction, Realization, Shots, TileOrder
+from syncopate.choices import (
+    RANGES,
+    Algorithm,
+    Combine,
+    Direction,
+    Realization,
+    Shots,
+    SlotShape,
+    TileOrder,
+)
 from syncopate.errors import SyncopateError
 
 __all__ = ["Strategy"]
@@ -16,6 +25,7 @@ _CHOICES: Final = {
     "direction": Direction,
     "realization": Realization,
     "order": TileOrder,
+    "slots": SlotShape,
     "combine": Combine,
     "shots": Shots,
     "reducing": Realization,
@@ -44,9 +54,13 @@ class Strategy:
             the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
             that there is makes both faster. At most 1,000,000.
         comm_ctas: CTAs that carry out transfers of dedicated realizations, and compute nothing; a launch has them
-            beside those that compute, if there are such transfers. At most 65,536.
-        combine: Who adds the parts of a sum; its tiles if it is left out, and a role in one shot, which takes no other
-            choice.
+            beside those that compute, if there are such transfers. At most 65,536. With realization nccl,
+            multiprocessors that are left to the library.
+        waves: How many waves of tiles, of as many tiles as CTAs compute, go into each library call, the last number for
+            all further calls. Without any, there are at most eight calls of as many waves each.
+        slots: What library calls take at a time: rows or tiles.
+        combine: Who adds the parts of a sum. If it is left out, its tiles do, or a role in one shot, which takes no
+            other choice; with realization nccl, it is `Combine.STRATEGY`.
         shots: In how many steps the parts of an all-reduce come to all ranks; chosen by its size if it is left out, and
             two if `combine` is given.
         reducing: How transfers are carried out that add parts within a rank; `realization` if it is left out and can
@@ -64,6 +78,8 @@ class Strategy:
     group_m: int = 8
     pause: int = 500
     comm_ctas: int = 8
+    waves: tuple[int, ...] = ()
+    slots: SlotShape | str = SlotShape.ROWS
     combine: Combine | str | None = None
     shots: Shots | str | None = None
     reducing: Realization | str | None = None
@@ -86,19 +102,35 @@ class Strategy:
                 raise SyncopateError(
                     f"{name}: expects an integer in [{allowed[0]}, {allowed[-1]}], but got {value!r}"
                 )
+        if not isinstance(self.waves, tuple) or not all(
+            type(count) is int and 0 < count < 2**62 for count in self.waves
+        ):
+            raise SyncopateError(
+                f"waves: expects a tuple of positive integers, but got {self.waves!r}"
+            )
 
     @property
     def structure(self) -> tuple[Any, ...]:
         """The choices that templates make."""
-        return (self.direction, self.combine, self.shots, self.reducing, self.gathering)
+        combine = Combine.STRATEGY if self.leaves_collective else self.combine
+        return (self.direction, combine, self.shots, self.reducing, self.gathering)
+
+    @property
+    def leaves_collective(self) -> bool:
+        """Whether templates leave the collective of a sum itself in the plan."""
+        if self.combine is None:
+            return self.realization is Realization.NCCL
+        return self.combine is Combine.STRATEGY
 
     @property
     def attribute(self) -> str:
         """The choices that passes make, as `#chunk.strategy`."""
+        waves = f", waves = [{', '.join(map(str, self.waves))}]" if self.waves else ""
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
             f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
-            f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {self.comm_ctas}>"
+            f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}, "
+            f"slots = {_value(self.slots)}>"
         )
 
 

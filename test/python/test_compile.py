@@ -219,7 +219,9 @@ def test_kernel_has_to_be_a_triton_function():
     "choice",
     [
         {"algorithm": "tree"},
-        {"realization": "nccl"},
+        {"realization": "nvshmem"},
+        {"waves": (1, 0)},
+        {"waves": [1]},
         {"order": "random"},
         {"splits": -1},
         {"splits": 5000},

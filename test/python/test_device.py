@@ -22,6 +22,7 @@ NAMES = {
     "input_rows",
     "read_tile",
     "wait_signals",
+    "tile_slot",
     "tile_sum",
     "finish_tile",
     "finish_bulk_tile",

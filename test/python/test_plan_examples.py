@@ -12,7 +12,7 @@ from syncopate._tools import find_tool
 from syncopate.choices import Combine
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
-from syncopate.plan.templates import reduce_scatter_tiles
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
 from syncopate.sim.check import check_plan
@@ -175,7 +175,7 @@ def test_plan_of_the_documentation_is_right():
     module = parse(f"!a = !chunk.buffer<6x64xf32>\n{maps}\n{plan}", new_context())
     run_pipeline(module, EXPAND)
     # In Python it is the same.
-    produced, between, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    produced, between, called, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     built = Plan("p", [3])
     a = built.buffer("a", (6, 64), "f32", shard_axis=0)
     exec(code, {"plan": built, "a": a})
@@ -188,9 +188,10 @@ def test_plan_of_the_documentation_is_right():
     names = {
         "syncopate": syncopate,
         "Combine": Combine,
+        "all_reduce_tiles": all_reduce_tiles,
         "reduce_scatter_tiles": reduce_scatter_tiles,
     }
-    for block in (produced, between):
+    for block in (produced, between, called):
         exec(block, names)
         run_pipeline(parse(names["plan"].text, new_context()), PROVE)
 

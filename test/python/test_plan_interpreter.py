@@ -70,7 +70,7 @@ def test_the_pipeline_has_the_passes_that_are_looked_at():
     names = [re.sub(r"chunk\.plan\(|\)", "", name) for name in plan_passes()]
     assert names[:2] == ["chunk-expand-spmd", "chunk-decompose-collectives"]
     assert names[-1] == "chunk-check-tables"
-    assert len(names) == 14
+    assert len(names) == 16
     for optional in (
         "chunk-split-transfers",
         "chunk-assign-realization",

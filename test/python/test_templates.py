@@ -62,6 +62,34 @@ def test_sums_at_the_destination_are_pushed():
         reduce_scatter_tiles(plan, plan.buffer("c", (8, 8), "f32"), strategy)
 
 
+@pytest.mark.parametrize(
+    "choices",
+    [{"realization": "nccl"}, {"combine": Combine.STRATEGY, "realization": "tma_dedicated"}],
+)
+@pytest.mark.parametrize("template", [reduce_scatter_tiles, all_reduce_tiles])
+def test_collective_may_stay_in_the_plan(template, choices):
+    plan = syncopate.Plan("sum", [3])
+    template(plan, plan.buffer("c", (33, 8), "f32"), Strategy(**choices))
+    verb = template.__name__.removesuffix("_tiles")
+    assert len(re.findall(rf"chunk\.{verb} ", plan.text)) == 1
+    assert not re.search(r"chunk\.(put|get|claim) ", plan.text)
+
+
+@pytest.mark.parametrize("template", [reduce_scatter_tiles, all_reduce_tiles])
+def test_collective_that_stays_has_no_shots(template):
+    plan = syncopate.Plan("sum", [2])
+    with pytest.raises(PlanError, match=r"shots: expects none .* but got two"):
+        strategy = Strategy(realization="nccl", shots=Shots.TWO)
+        template(plan, plan.buffer("c", (8, 8), "f32"), strategy)
+
+
+def test_plan_that_keeps_its_collective_is_not_for_other_sums():
+    plan = syncopate.Plan("sum", [2])
+    reduce_scatter_tiles(plan, plan.buffer("c", (8, 8), "f32"), Strategy(realization="nccl"))
+    with pytest.raises(PlanError, match="has followed"):
+        reduce_scatter_tiles(plan, plan.buffer("d", (8, 8), "f32"), Strategy())
+
+
 def parts_of(plan, *chunks, **choices):
     c = plan.buffer("c", (4, 8), "f32")
     return plan.put(list(chunks), c[:], src_rank=0, dst_rank=0, reduction="sum", **choices)

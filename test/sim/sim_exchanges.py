@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sim_programs import SMALL
+from sim_table import TRANSFERS
 
 import syncopate
 from syncopate.choices import Combine, Direction, Realization
@@ -123,7 +124,7 @@ def _strategy(realization: Realization, direction: Direction, splits: int) -> sy
 def _grid() -> tuple[ExchangeCase, ...]:
     """Every realization, and both directions, before and after a GEMM."""
     cases = []
-    for number, realization in enumerate(Realization):
+    for number, realization in enumerate(TRANSFERS):
         for direction in Direction:
             for exchange in (Exchange.A2A_GEMM, Exchange.GEMM_A2A):
                 world = 2 + number % 2

@@ -11,8 +11,9 @@ import numpy as np
 from sim_gemms import GemmCase, Program
 
 import syncopate
+from syncopate.choices import Combine
 from syncopate.kernels import Activation, GemmConfig, bind_gemm, gemm
-from syncopate.plan.templates import Combine, reduce_scatter_tiles
+from syncopate.plan.templates import reduce_scatter_tiles
 
 __all__ = ["LAST_ROUNDS", "BothCase", "in_parts", "split"]
 
@@ -52,8 +53,10 @@ class BothCase:
         a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
         plan.all_gather(a, axis=0)
         c = plan.buffer("c", (m, n), "bf16")
-        reduce_scatter_tiles(plan, c, combine=self.combine, realization=self.realization)
-        strategy = syncopate.Strategy(realization=self.realization, comm_ctas=2)
+        strategy = syncopate.Strategy(
+            realization=self.realization, comm_ctas=2, combine=self.combine
+        )
+        reduce_scatter_tiles(plan, c, strategy)
         return syncopate.compile(gemm, plan, **bind_gemm(a, n, self.config, c=c), strategy=strategy)
 
     def error(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> float:

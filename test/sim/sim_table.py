@@ -22,7 +22,7 @@ from syncopate.kernels import GemmConfig
 from syncopate.sim.scheduler import Policy
 from syncopate.sim.simulate import Result, simulate
 
-__all__ = ["COMMON_WAYS", "PROGRAMS", "Case", "Way", "Workload", "check", "options_of"]
+__all__ = ["COMMON_WAYS", "PROGRAMS", "TRANSFERS", "Case", "Way", "Workload", "check", "options_of"]
 
 TINY = GemmConfig(block_m=64, block_n=32, block_k=32, num_warps=4, num_ctas=2)
 ONE_CTA = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=1)
@@ -30,6 +30,8 @@ THREE_CTAS = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
 LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
 TMA_COLOCATED, TMA_DEDICATED = Realization.TMA_COLOCATED, Realization.TMA_DEDICATED
 DEDICATED = Realization.LDST_DEDICATED
+TRANSFERS = tuple(kind for kind in Realization if kind is not Realization.NCCL)
+"""Those of transfers; what becomes library calls has tests of its own."""
 
 
 class Way(enum.Enum):
@@ -149,7 +151,7 @@ def _grid() -> tuple[Case, ...]:
     """Every realization with the common algorithms on 2, 3, 4 and 8 ranks, and with the others on 4."""
     return tuple(
         Case(realization=realization, algorithm=algorithm, world=world, shape=(64 * world, 64, 128))
-        for realization, algorithm, world in itertools.product(Realization, Way, (2, 3, 4, 8))
+        for realization, algorithm, world in itertools.product(TRANSFERS, Way, (2, 3, 4, 8))
         if algorithm in COMMON_WAYS or world == 4
     )
 

@@ -1,6 +1,14 @@
 """From a plan and a local kernel to a program: one fused kernel, and the schedule tables of every rank."""
 
-from syncopate.choices import Algorithm, Combine, Direction, Realization, Shots, TileOrder
+from syncopate.choices import (
+    Algorithm,
+    Combine,
+    Direction,
+    Realization,
+    Shots,
+    SlotShape,
+    TileOrder,
+)
 from syncopate.compiler.binding import (
     Ctas,
     Descriptor,
@@ -28,6 +36,7 @@ __all__ = [
     "Realization",
     "Scratch",
     "Shots",
+    "SlotShape",
     "Strategy",
     "Target",
     "Tensor",

@@ -26,9 +26,17 @@ from syncopate.compiler.module import KernelBinding, needs_comm_ctas
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
+from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
-from syncopate.runtime.interface import DEFAULT_TIMEOUT_NS, INPUT_DESCRIPTOR, Table
+from syncopate.runtime.interface import (
+    DEFAULT_TIMEOUT_NS,
+    INPUT_DESCRIPTOR,
+    BufferSpec,
+    KernelImage,
+    Table,
+    first_row,
+)
 from syncopate.strategy import Strategy
 
 __all__ = ["compile"]
@@ -144,6 +152,7 @@ def compile(
         params=binding.params,
         image=compiled.image,
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
+        remap=_compile_remap(schedule.buffers, spec.target),
         num_ctas=ctas,
         comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
@@ -166,6 +175,18 @@ def _needs_guard(tables: Sequence[Mapping[str, Table]]) -> bool:
     """Whether some rank may have to wait before its input is replaced."""
     calls = [rank_tables["calls"].rows()[0] for rank_tables in tables]
     return any(call["guard_begin"] < call["guard_end"] for call in calls)
+
+
+def _compile_remap(buffers: Sequence[BufferSpec], target: GPUTarget) -> KernelImage | None:
+    """The kernel for the one buffer that calls give back of slots, if that does not lie in rows anyway."""
+    for buffer in buffers:
+        if buffer.slots is not None and any(
+            outputs and first_row(buffer, rank) is None
+            for rank, outputs in enumerate(buffer.outputs)
+        ):
+            nbytes = DTYPES[buffer.dtype].nbytes
+            return device.compile_remap(target, nbytes, buffer.slots.tile[1], buffer.shape[1])
+    return None
 
 
 def _companion(binding: Binding, plan: Plan) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from syncopate.abi import Realization
+from syncopate.abi import NO_SLOT, Realization
 from syncopate.plan import Schedule
 from syncopate.runtime.commands import (
     adds_unordered,
@@ -21,6 +21,23 @@ from syncopate.runtime.commands import (
 from syncopate.runtime.handover import common_ring
 
 __all__ = ["KernelFeatures", "find_features"]
+
+
+@dataclass(frozen=True)
+class SlotFeatures:
+    """How the stores of tiles are moved to their slots.
+
+    Attributes:
+        tile_rows: Rows of a slot.
+        are_rows: Whether a slot is as wide as the buffer, so that columns stay where they are.
+        origins: Where the code has the parts of a tile begin, as affine maps.
+        has_second: Whether some tile is stored twice.
+    """
+
+    tile_rows: int
+    are_rows: bool
+    origins: tuple[str, ...]
+    has_second: bool
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,7 @@ class KernelFeatures:
         inner_tiles: Sizes of the grid of tiles without the first one, if something is stored; a tile's number is made
             of its coordinates.
         has_one_tile: Whether the grid is a single tile, whose address need not be made of coordinates, likewise.
+        slots: How tiles are stored in slots, if library calls take them.
         separate: Arguments bound to a buffer whose input may lie elsewhere, as far as the plan goes.
     """
 
@@ -59,6 +77,7 @@ class KernelFeatures:
     stored: tuple[tuple[str, bool], ...]
     inner_tiles: tuple[int, ...]
     has_one_tile: bool
+    slots: SlotFeatures | None
     separate: tuple[str, ...]
 
     @property
@@ -93,5 +112,26 @@ def find_features(schedule: Schedule) -> KernelFeatures:
         stored=stored,
         inner_tiles=schedule.tiles[1:] if stored else (),
         has_one_tile=bool(stored) and all(size == 1 for size in schedule.tiles),
+        slots=_find_slots(schedule),
         separate=tuple(sorted(arg for arg, name in bound.items() if name in schedule.separate)),
+    )
+
+
+def _find_slots(schedule: Schedule) -> SlotFeatures | None:
+    """What is special about stores where library calls take tiles; None where none does."""
+    second = schedule.tables[0]["slots"].column("second")
+    if not len(second):
+        return None
+    writes = [
+        access
+        for access in schedule.accesses
+        if access.writes and schedule.buffers[access.buffer].slots is not None
+    ]
+    slots = schedule.buffers[writes[0].buffer].slots
+    assert slots is not None
+    return SlotFeatures(
+        tile_rows=slots.tile[0],
+        are_rows=slots.tile[1] == schedule.buffers[writes[0].buffer].shape[1],
+        origins=tuple(access.map for access in writes),
+        has_second=bool((second != NO_SLOT).any()),
     )

@@ -167,8 +167,10 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
 
 
 def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
-    """Whether transfers of a plan are to be carried out by CTAs that do nothing else."""
-    dedicated = {role.spelling for role in Realization if role.is_dedicated}
+    """Whether transfers of a plan are to be carried out by CTAs that do nothing else, those of a library included."""
+    dedicated = {
+        role.spelling for role in Realization if role.is_dedicated or role is Realization.NCCL
+    }
     if getattr(strategy.realization, "value", strategy.realization) in dedicated:
         return True
     return not dedicated.isdisjoint(plan.realizations)

@@ -44,6 +44,7 @@ class Program:
         image: The fused kernel, one for all ranks.
         guard: The small kernel that holds a rank's stream until its peers have got the input that is to be replaced;
             None if no rank gets from another.
+        remap: The small kernel that brings outputs of library calls from slots into rows; None if there are none.
         num_ctas: CTAs over which the tiles are distributed.
         comm_ctas: CTAs of a launch in front of those, which carry out the transfers of dedicated realizations.
         tiles: Size of the grid of tiles.
@@ -67,6 +68,7 @@ class Program:
     params: tuple[Param, ...]
     image: KernelImage = field(repr=False)
     guard: KernelImage | None = field(repr=False)
+    remap: KernelImage | None = field(repr=False)
     num_ctas: int
     comm_ctas: int
     tiles: tuple[int, ...]
@@ -82,7 +84,7 @@ class Program:
         return (self.comm_ctas + self.num_ctas, 1, 1)
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups.
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots.
 
         Raises:
             SyncopateError: The program has no such rank.
@@ -138,18 +140,20 @@ class Program:
 
         return simulate(self, inputs, ranks=ranks, **options)
 
-    def load(self, group: Group | None = None) -> LoadedProgram:
+    def load(self, group: Group | None = None, *, remap: bool = True) -> LoadedProgram:
         """Binds the program to memory and streams. Collective over the group.
 
         Args:
             group: The ranks to run it on; the default process group of torch.distributed if it is left out.
+            remap: Whether calls bring outputs from slots into rows. If not, they give back the slots, and what comes
+                next reads those; see `LoadedProgram.slots`.
 
         Raises:
             SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
         """
         from syncopate import runtime
 
-        return runtime.load(self, runtime.ProcessGroup() if group is None else group)
+        return runtime.load(self, runtime.ProcessGroup() if group is None else group, remap=remap)
 
     @cached_property
     def _loaded(self) -> LoadedProgram:

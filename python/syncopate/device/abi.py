@@ -81,6 +81,8 @@ TILE_GROUP_WAIT_END: Final = _constant(TileGroupField.WAIT_END)
 TILE_GROUP_COMMAND_BEGIN: Final = _constant(TileGroupField.COMMAND_BEGIN)
 TILE_GROUP_COMMAND_END: Final = _constant(TileGroupField.COMMAND_END)
 TILE_GROUP_RECORD: Final = _constant(TileGroupField.RECORD)
+TILE_GROUP_SECOND: Final = _constant(TileGroupField.SECOND)
+TILE_GROUP_SLOT: Final = _constant(TileGroupField.SLOT)
 
 WAIT_STRIDE: Final = _constant(abi.WAIT_STRIDE)
 WAIT_SIGNAL: Final = _constant(WaitField.SIGNAL)

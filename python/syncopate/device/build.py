@@ -48,10 +48,10 @@ def library(
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``finish_tile``, ``open_call``,
-    ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for each realization
-    R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single block that ends
-    in a return and calls nothing. The result is kept in memory and on disk.
+    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``tile_slot``, ``finish_tile``,
+    ``open_call``, ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for
+    each realization R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single
+    block that ends in a return and calls nothing. The result is kept in memory and on disk.
 
     Args:
         target: GPU to compile for.
@@ -136,6 +136,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
+        "tile_slot": _spec(key, entry.tile_slot_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
         "close_call": _spec(key, entry.close_call),
         "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=False, RING=ring),

@@ -23,6 +23,8 @@ from syncopate.device.abi import (
     TILE_GROUP_ACCUMULATES,
     TILE_GROUP_GROUP,
     TILE_GROUP_RECORD,
+    TILE_GROUP_SECOND,
+    TILE_GROUP_SLOT,
     TILE_GROUP_STRIDE,
     TILE_GROUP_WAIT_BEGIN,
     TILE_GROUP_WAIT_END,
@@ -36,7 +38,7 @@ from syncopate.device.ring import hand_over
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
-__all__ = ["finish_tile", "input_rows", "read_tile", "tile_sum"]
+__all__ = ["finish_tile", "input_rows", "read_tile", "tile_slot", "tile_sum"]
 
 
 @triton.jit
@@ -85,6 +87,13 @@ def tile_sum(ctx, tile):
     row = _tile_group(ctx, tile)
     begin, end = tl.load(row + TILE_GROUP_WAIT_BEGIN), tl.load(row + TILE_GROUP_WAIT_END)
     return tl.load(row + TILE_GROUP_ACCUMULATES), begin, end
+
+
+@triton.jit
+def tile_slot(ctx, tile):
+    """Returns the slot in which a tile, row-major in the grid, is stored, and the second one, or -1, i32."""
+    row = _tile_group(ctx, tile)
+    return tl.load(row + TILE_GROUP_SLOT), tl.load(row + TILE_GROUP_SECOND)
 
 
 @triton.jit

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from syncopate.kernels.add_activate import add_activate
 from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.combine_rows import combine_rows
 from syncopate.kernels.config import Activation, GemmConfig, Precision
@@ -22,6 +23,7 @@ __all__ = [
     "Activation",
     "GemmConfig",
     "Precision",
+    "add_activate",
     "add_rms_norm",
     "bind_add_rms_norm",
     "bind_combine_rows",

@@ -10,6 +10,7 @@ from syncopate.errors import SyncopateError
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.plan import Buffer
 from syncopate.plan.tokens import Dispatch, RoutingShape
+from syncopate.runtime.interface import BufferSpec
 
 __all__ = [
     "bind_add_rms_norm",
@@ -170,6 +171,7 @@ def bind_add_rms_norm(
     block_m: int = 1,
     num_warps: int = 8,
     num_ctas: int | None = None,
+    slots: BufferSpec | None = None,
 ) -> dict[str, Any]:
     """Binds `add_rms_norm` for what one rank normalizes.
 
@@ -179,15 +181,29 @@ def bind_add_rms_norm(
         block_m: Rows of a tile.
         num_warps: Warps that compute.
         num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out.
+        slots: The buffer of a program from which X comes in slots, as library calls leave it: one of its `buffers`.
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes `x`, `residual` and `weight`, and gives
-        `sum`, X + R, beside what the plan gives back; all have the element type of Y.
+        `sum`, X + R, beside what the plan gives back; all have the element type of Y. With `slots`, it takes `x_rows`
+        as well: `LoadedProgram.slots` of that program.
+
+    Raises:
+        SyncopateError: The buffer of `slots` has none.
     """
     m, n = y.shape
+    x, more = Tensor("x", (m, n), y.dtype), {}
+    if slots is not None:
+        if slots.slots is None:
+            raise SyncopateError(f"slots: expects a buffer with slots, but {slots.name} has rows")
+        x = Tensor("x", slots.memory_shape, slots.dtype)
+        columns = slots.slots.tile[1]
+        x_rows = Tensor("x_rows", (m, -(-n // columns)), "i32")
+        more = {"x_rows_ptr": Pointer(x_rows), "SLOT_N": columns}
     block_n = 1 << (n - 1).bit_length()
     bind = {
-        "x_ptr": Pointer(Tensor("x", (m, n), y.dtype)),
+        **more,
+        "x_ptr": Pointer(x),
         "residual_ptr": Pointer(Tensor("residual", (m, n), y.dtype)),
         "weight_ptr": Pointer(Tensor("weight", (n,), y.dtype)),
         "sum_ptr": Pointer(Tensor("sum", (m, n), y.dtype, output=True)),

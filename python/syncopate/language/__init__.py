@@ -1,4 +1,4 @@
-"""Markers that a local Triton kernel carries so that Syncopate can fuse it.
+"""Markers that a local Triton kernel carries so that Syncopate can fuse it, and how one reads what is stored in slots.
 
 A marker changes nothing: under plain Triton the annotated kernel computes what it would compute without it.
 
@@ -10,6 +10,7 @@ A marker changes nothing: under plain Triton the annotated kernel computes what 
 """
 
 from syncopate.language.last_part import LAST_PART_MARKER, last_part
+from syncopate.language.slots import slot_offsets
 from syncopate.language.tile import TILE_MARKER, tile
 
-__all__ = ["LAST_PART_MARKER", "TILE_MARKER", "last_part", "tile"]
+__all__ = ["LAST_PART_MARKER", "TILE_MARKER", "last_part", "slot_offsets", "tile"]

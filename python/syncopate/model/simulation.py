@@ -42,7 +42,8 @@ def predict(
         The timeline. It is the same for the same arguments.
 
     Raises:
-        SyncopateError: The machine lacks a curve, or the tables wait for something that never happens.
+        SyncopateError: The machine lacks a curve, the program makes library calls, or the tables wait for something
+            that never happens.
     """
     return _Simulation(program, cost, machine, in_place).run()
 

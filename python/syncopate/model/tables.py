@@ -10,6 +10,7 @@ import numpy as np
 
 from syncopate.abi import STAGING, CommandReduction, Realization
 from syncopate.dtypes import DTYPES
+from syncopate.errors import SyncopateError
 from syncopate.model.curve import Combining, Direction
 from syncopate.runtime.commands import role_parts
 from syncopate.runtime.interface import SignalLayout, SignalMeaning, Table
@@ -112,6 +113,9 @@ def read_tables(program: Any, rank: int, *, in_place: bool = False) -> RankTable
         program: A `syncopate.runtime.interface.Program`, or a `syncopate.plan.schedule.Schedule`.
         rank: The rank.
         in_place: The caller has written the input into the symmetric buffer.
+
+    Raises:
+        SyncopateError: Some command is a library call.
     """
     tables = program.rank_tables(rank)
     layout: SignalLayout = program.signal_layout
@@ -161,6 +165,11 @@ def _command(
     combining = Combining.REDUCE
     if reduction in (CommandReduction.NONE, CommandReduction.UNORDERED_SUM):
         combining = Combining.COPY if reduction is CommandReduction.NONE else Combining.ATOMIC
+    if row["realization"] == Realization.NCCL:
+        raise SyncopateError(
+            f"program: command {number} of rank {rank} is a library call, and no machine has a curve for those; "
+            "predict one whose realization is another than nccl"
+        )
     direction = Direction.LOCAL
     if row["src_rank"] != row["dst_rank"]:
         direction = Direction.PUSH if row["src_rank"] == rank else Direction.PULL

@@ -54,6 +54,7 @@ class Collectives(PlanBody):
         after: Iterable[Token] = (),
         algorithm: str | None = None,
         direction: str | None = None,
+        realization: str | None = None,
     ) -> Token:
         """Adds a reduce-scatter: afterwards member i has in its block i what all members had there, combined.
 
@@ -65,13 +66,24 @@ class Collectives(PlanBody):
             after: Transfers that have to be complete before.
             algorithm: As of `all_gather`.
             direction: As of `all_gather`.
+            realization: nccl makes it calls of the library, if the strategy is not to choose.
 
         Raises:
             PlanError: A rule of `chunk.reduce_scatter` is broken.
         """
         about = to_integer("axis", axis)
         kind, buffers = ops.ReduceScatterOp, {"buffer": buffer}
-        return self._collective(kind, buffers, about, group, after, algorithm, direction, reduction)
+        return self._collective(
+            kind,
+            buffers,
+            about,
+            group,
+            after,
+            algorithm,
+            direction,
+            reduction,
+            realization=realization,
+        )
 
     def all_reduce(
         self,
@@ -83,6 +95,7 @@ class Collectives(PlanBody):
         after: Iterable[Token] = (),
         algorithm: str | None = None,
         direction: str | None = None,
+        realization: str | None = None,
     ) -> Token:
         """Adds an all-reduce: afterwards every member has everywhere what all members had there, combined.
 
@@ -90,7 +103,17 @@ class Collectives(PlanBody):
         """
         about = to_integer("axis", axis)
         kind, buffers = ops.AllReduceOp, {"buffer": buffer}
-        return self._collective(kind, buffers, about, group, after, algorithm, direction, reduction)
+        return self._collective(
+            kind,
+            buffers,
+            about,
+            group,
+            after,
+            algorithm,
+            direction,
+            reduction,
+            realization=realization,
+        )
 
     def all_to_all(
         self,
@@ -102,6 +125,7 @@ class Collectives(PlanBody):
         after: Iterable[Token] = (),
         algorithm: str | None = None,
         direction: str | None = None,
+        realization: str | None = None,
     ) -> Token:
         """Adds an all-to-all: afterwards block j of member i is in block i of member j.
 
@@ -114,13 +138,23 @@ class Collectives(PlanBody):
             after: Transfers that have to be complete before.
             algorithm: direct, if the strategy is not to choose; there is no other.
             direction: As of `all_gather`.
+            realization: As of `reduce_scatter`.
 
         Raises:
             PlanError: A rule of `chunk.all_to_all` is broken.
         """
         about = to_integer("axis", axis)
         buffers = {"src": src, "dst": dst}
-        return self._collective(ops.AllToAllOp, buffers, about, group, after, algorithm, direction)
+        return self._collective(
+            ops.AllToAllOp,
+            buffers,
+            about,
+            group,
+            after,
+            algorithm,
+            direction,
+            realization=realization,
+        )
 
     def broadcast(
         self,
@@ -160,6 +194,7 @@ class Collectives(PlanBody):
         algorithm: str | None,
         direction: str | None,
         *reduction: str,
+        realization: str | None = None,
     ) -> Token:
         """Adds a collective; `about` is the number that stands before its group."""
         values = [self._own_buffer(name, buffer).value for name, buffer in buffers.items()]
@@ -174,5 +209,6 @@ class Collectives(PlanBody):
                 tokens,
                 algorithm=to_enum("algorithm", algorithm, ops.Algorithm),
                 direction=to_enum("direction", direction, ops.Direction),
+                realization=to_enum("realization", realization, ops.Realization),
             )
             return self._checked_token(op)

@@ -15,11 +15,13 @@ from syncopate.errors import PlanError
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.affine import Expression, to_function
+from syncopate.plan.slots import place_slots
 from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 __all__ = ["Access", "Schedule", "read_schedule"]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
+_NO_SLOTS = Table(("call", "slot", "second"), np.zeros((0, 3), np.int64))
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Access:
         offsets: Gives the region's offsets, in elements, for the coordinates of a tile: for integers, or for anything
             else that one can calculate with.
         sizes: Its sizes; what lies outside the buffer does not count.
+        map: The offsets as an affine map, as MLIR prints it.
     """
 
     argument: str
@@ -40,6 +43,7 @@ class Access:
     writes: bool
     offsets: Callable[[Sequence[Any]], tuple[Any, ...]]
     sizes: tuple[int, ...]
+    map: str
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,11 @@ def read_schedule(plan: ir.OpView) -> Schedule:
     tables: list[Mapping[str, Table]] = [{} for _ in range(world_size)]
     for op in body:
         if isinstance(op, ops.ScheduleOp):
-            tables[op.attributes["rank"].value] = {
-                table: _to_table(op.attributes[table]) for table in _TABLES
-            }
+            found = {table: _to_table(op.attributes[table]) for table in _TABLES}
+            slots = _to_table(op.attributes["slots"]) if "slots" in op.attributes else _NO_SLOTS
+            tables[op.attributes["rank"].value] = {**found, "slots": slots}
+    accesses = tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers]))
+    tiles = tuple(kernels[0].attributes["tiles"])
     return Schedule(
         name=name,
         world_size=world_size,
@@ -119,10 +125,10 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         comm_ctas=int(kernels[0].attributes["comm_ctas"].value)
         if "comm_ctas" in kernels[0].attributes
         else 0,
-        tiles=tuple(kernels[0].attributes["tiles"]),
+        tiles=tiles,
         parts=int(kernels[0].attributes["parts"].value) if "parts" in kernels[0].attributes else 1,
-        accesses=tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers])),
-        buffers=buffers,
+        accesses=accesses,
+        buffers=place_slots(buffers, tables, accesses, tiles, _takes_rows(plan)),
         bound=_read_bound(kernels[0]),
         produced=_read_produced(body),
         separate=tuple(name.value for name in kernels[0].attributes["separate"])
@@ -130,6 +136,13 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         else (),
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
+    )
+
+
+def _takes_rows(plan: ir.OpView) -> bool:
+    """Whether library calls take whole rows of tiles, as they do if the strategy does not say otherwise."""
+    return "strategy" not in plan.attributes or "slots = tiles" not in str(
+        plan.attributes["strategy"]
     )
 
 
@@ -203,6 +216,7 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
             writes=str(op.attributes["access"]) == "#chunk<access write>",
             offsets=functools.partial(_apply, results),
             sizes=tuple(op.attributes["sizes"]),
+            map=str(op.attributes["map"]),
         )
 
 

@@ -53,9 +53,10 @@ def reduce_scatter_tiles(
         plan: The plan.
         buffer: What tiles compute, all of it on every rank: [M, …]. With more than two ranks, or with `Combine.ROLE`
             and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size; not with
-            `Combine.DESTINATION`.
-        strategy: The choices: `combine`, `direction`, `reducing`. `syncopate.compile` makes the others, and takes this
-            strategy if it is given none.
+            `Combine.DESTINATION` or `Combine.STRATEGY`.
+        strategy: The choices: `combine`, `direction`, `reducing`; and `realization`, as far as nccl leaves the
+            collective itself in the plan. `syncopate.compile` makes the others, and takes this strategy if it is given
+            none.
 
     Returns:
         By rank, the token that its block of the sum is there.
@@ -65,6 +66,13 @@ def reduce_scatter_tiles(
             plan is broken.
     """
     strategy = strategy or Strategy()
+    if strategy.leaves_collective:
+        made = _leave_collective(plan, buffer, strategy)
+        token = plan.reduce_scatter(buffer, after=made)
+        for owner, part in enumerate(shard(buffer, 0, plan.world_size)):
+            if part is not None:
+                plan.output(part, rank=owner)
+        return [token] * plan.world_size
     sums = Sums(plan, buffer, strategy)
     done = sums.add(Combine(strategy.combine or Combine.TILES))
     with plan.claim(after=done):
@@ -88,10 +96,16 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
         By rank, the token that the sum is there.
 
     Raises:
-        PlanError: As for `reduce_scatter_tiles`; or one shot is to add by tiles, or at the destination.
+        PlanError: As for `reduce_scatter_tiles`; or one shot is to add by tiles, or at the destination; or there are
+            `shots` where the collective itself stays in the plan.
     """
     world = plan.world_size
     strategy = strategy or Strategy()
+    if strategy.leaves_collective:
+        token = plan.all_reduce(buffer, after=_leave_collective(plan, buffer, strategy))
+        for rank in range(world):
+            plan.output(buffer[:], rank=rank)
+        return [token] * world
     combine, shots = strategy.combine, strategy.shots
     if shots is None:
         nbytes = math.prod(buffer.shape) * DTYPES[buffer.dtype].nbytes
@@ -125,6 +139,17 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
     for rank in range(world):
         plan.output(buffer[:], rank=rank)
     return tokens
+
+
+def _leave_collective(plan: Plan, buffer: Buffer, strategy: Strategy) -> list[Token]:
+    """What all ranks compute, where the passes make of the collective what the strategy says."""
+    plan.follow(strategy)
+    if strategy.shots is not None:
+        raise PlanError(
+            "shots: expects none where the passes say how parts of a sum are added, but got "
+            f"{spelled(strategy.shots)}"
+        )
+    return [plan.produce(buffer[:], rank=rank) for rank in range(plan.world_size)]
 
 
 def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:

@@ -31,11 +31,11 @@ _HOMES = {
 }
 
 
-def load(program: Program, group: Group) -> LoadedProgram:
+def load(program: Program, group: Group, *, remap: bool = True) -> LoadedProgram:
     """Binds a program to the memory and the streams of a group. Collective over the group."""
     from syncopate.runtime.loaded import LoadedProgram
 
-    return LoadedProgram(program, group)
+    return LoadedProgram(program, group, remap=remap)
 
 
 def __getattr__(name: str) -> Any:

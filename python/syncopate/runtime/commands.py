@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from syncopate.abi import NO_BUFFER, CommandReduction, Realization
-from syncopate.errors import InternalError, SyncopateError
+from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec, Int64Array, Table
 
 __all__ = [
@@ -31,15 +31,11 @@ UNITS: Final = (16, 8, 4, 2, 1)
 
 
 def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
-    """Indices of the commands of communication roles, role by role as kernels read them, and of the copy engine's."""
+    """Indices of the commands of communication roles, role by role as kernels read them, and of the side stream's."""
     realization = commands.column("realization")
-    engine = realization == Realization.COPY_ENGINE
-    if bool((realization == Realization.NCCL).any()):
-        raise InternalError(
-            "a table holds a command with realization nccl, which the runtime does not issue"
-        )
-    device = np.flatnonzero(~engine)
-    return device[np.argsort(realization[device], kind="stable")], np.flatnonzero(engine)
+    on_stream = np.isin(realization, [role for role in Realization if role.is_on_stream])
+    device = np.flatnonzero(~on_stream)
+    return device[np.argsort(realization[device], kind="stable")], np.flatnonzero(on_stream)
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,8 @@ def reduced_type(
     types: dict[str, str] = {}
     for rank_tables in tables:
         commands = rank_tables["commands"]
-        reducing = commands.column("reduction") != CommandReduction.NONE
+        device, _ = split_commands(commands)
+        reducing = device[commands.column("reduction")[device] != CommandReduction.NONE]
         for index in np.unique(commands.column("dst_buffer")[reducing]):
             types.setdefault(buffers[index].dtype, buffers[index].name)
     if len(types) > 1:

@@ -1,4 +1,4 @@
-"""Enqueues a rank's engine commands on its side stream.
+"""Enqueues a rank's engine commands and library calls on its side stream.
 
 Every operation is bound to its driver call and its arguments when the program is loaded, so that a call of the program
 costs one ctypes call per operation and allocates nothing.
@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncopate.abi import SignalKind, StateWord
 from syncopate.runtime import cuda
-from syncopate.runtime.engine_plan import AwaitWord, Copy, EngineOp, Raise, awaited_words
+from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp, Raise, awaited_words
+
+if TYPE_CHECKING:
+    from syncopate.runtime.library import LibraryCalls
 
 HIGH_PRIORITY = -5  # the driver clamps it to the highest that the GPU has
 
@@ -34,6 +37,7 @@ class Engine:
         state: int,
         mirror: int,
         same_device: Callable[[int], bool],
+        library: Callable[[int], LibraryCalls | None] = lambda stream: None,
     ) -> None:
         """Binds the operations.
 
@@ -42,6 +46,7 @@ class Engine:
             state: Device address of the rank's state words.
             mirror: Address of two i32 words in pinned host memory, to mirror ENGINE_EPOCH and ENGINE_ONE.
             same_device: Whether a rank's memory is on this rank's GPU.
+            library: Gives the library calls of a stream, for a list that has some.
         """
         self.stream = cuda.create_stream(HIGH_PRIORITY)
         self.awaited = awaited_words(ops)
@@ -50,6 +55,7 @@ class Engine:
         self._parts: list[list[tuple[Callable[..., int], tuple[Any, ...], str]]] = [[]]
         # Copies whose source the caller may move: where they stand, and what they are.
         self._input_copies: list[tuple[int, int, Copy]] = []
+        calls = library(self.stream)
         self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * StateWord.ENGINE_EPOCH, 8)
         for op in ops:
             if isinstance(op, AwaitWord):
@@ -64,6 +70,11 @@ class Engine:
                 if op.from_input:
                     self._input_copies.append((len(self._parts) - 1, len(self._parts[-1]), op))
                 self._parts[-1].append(self._bind_copy(op, 0))
+            elif isinstance(op, Call):
+                assert calls is not None, "a list with library calls, but no library"
+                self._parts[-1].append((calls.bind(op), (), op.kind.name))
+                # What follows waits until all ranks have made the call.
+                self._parts.append([(calls.finish(), (), op.kind.name)])
             else:
                 self._bind_raise(op, state, mirror, same_device)
 
@@ -102,7 +113,7 @@ class Engine:
 
     @property
     def parts(self) -> int:
-        """Number of parts of the list; each but the first begins with a wait."""
+        """Number of parts of the list; each but the first begins with a wait, or with the end of a library call."""
         return len(self._parts)
 
     def enqueue(self, part: int) -> None:

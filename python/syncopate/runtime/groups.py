@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from syncopate.abi import CommandReduction
+
 
 @dataclass(frozen=True)
 class SymmetricAllocation:
@@ -20,6 +22,29 @@ class SymmetricAllocation:
     addresses: tuple[int, ...]
     tensors: Mapping[int, Any]
     handle: Any = None
+
+
+class Library(Protocol):
+    """A library of collectives for one local rank. Calls go to torch's current stream, on all ranks in the same order.
+
+    Tensors have one dimension and are contiguous.
+    """
+
+    def all_reduce(self, tensor: Any, reduction: CommandReduction) -> None:
+        """Combines what all ranks have, in place."""
+
+    def reduce_scatter(self, output: Any, tensor: Any, reduction: CommandReduction) -> None:
+        """Combines what all ranks have; this rank gets its part, which may be that of `tensor` itself."""
+
+    def all_to_all(self, outputs: Sequence[Any], tensors: Sequence[Any]) -> None:
+        """Sends each rank its tensor, and gets one from each."""
+
+    def finish(self) -> None:
+        """Makes the current stream wait for the last call, which all ranks have made, if the call itself has not."""
+
+    @property
+    def connects_late(self) -> bool:
+        """Whether the first call of its kind and size does more than a graph capture allows."""
 
 
 class Group(Protocol):
@@ -47,6 +72,14 @@ class Group(Protocol):
 
     def allocate(self, nbytes: int) -> SymmetricAllocation:
         """Zeroed symmetric memory. Collective; not during a graph capture."""
+
+    def library(self, rank: int, ctas: int) -> Library:
+        """The library of collectives of a local rank. Collective; not during a graph capture.
+
+        Args:
+            rank: The rank.
+            ctas: Multiprocessors that it may use at once; 0 for any number.
+        """
 
     def barrier(self) -> None:
         """Returns when every rank has come here with its GPU idle. For setup only, never in a call."""

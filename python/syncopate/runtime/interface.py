@@ -40,6 +40,10 @@ INPUT_DESCRIPTOR = "sy_input_"
 """Before the name of a descriptor argument: an argument that describes the rank's own input in its place."""
 
 
+REMAP_ROWS, REMAP_COLUMNS = 16, 256
+"""The block of an output that one CTA brings from slots into rows."""
+
+
 @dataclass(frozen=True)
 class Table:
     """One schedule table of one rank.
@@ -74,6 +78,30 @@ class Region:
 
 
 @dataclass(frozen=True)
+class TileSlots:
+    """How a buffer holds tiles where a collective is library calls: each in a slot, one below the other.
+
+    A slot may hold a whole row of tiles, which then counts as one tile. A rank's output is one or more blocks of as
+    many rows. Each begins somewhere in the first of its tiles, since blocks need not end where tiles do.
+
+    Attributes:
+        tile: Rows and columns of a slot.
+        count: Number of slots, those included that stay empty.
+        stored: Slots in which tiles are stored, ascending.
+        block_rows: Rows of a block.
+        begins: For each rank, with which row of its first tile a block begins.
+        outputs: For each rank, the slots of the tiles of its output, block by block, row-major.
+    """
+
+    tile: tuple[int, int]
+    count: int
+    stored: tuple[int, ...]
+    block_rows: int
+    begins: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class BufferSpec:
     """A symmetric buffer of the plan.
 
@@ -84,6 +112,7 @@ class BufferSpec:
         inputs: For each rank, the regions it holds when a call starts. A call accepts a plain tensor for a rank with
             one region.
         outputs: For each rank, the regions that a call gives back.
+        slots: How it holds tiles, if it does not hold rows one behind the other.
     """
 
     name: str
@@ -91,11 +120,48 @@ class BufferSpec:
     dtype: str
     inputs: tuple[tuple[Region, ...], ...]
     outputs: tuple[tuple[Region, ...], ...] = ()
+    slots: TileSlots | None = None
+
+    @property
+    def memory_shape(self) -> tuple[int, ...]:
+        """Shape of what lies in memory, row-major: that of the buffer, or of all slots, one below the other."""
+        if self.slots is None:
+            return self.shape
+        rows, columns = self.slots.tile
+        return (self.slots.count * rows, columns)
 
     @property
     def nbytes(self) -> int:
         """Bytes of one rank's instance."""
-        return int(np.prod(self.shape, dtype=np.int64)) * DTYPES[self.dtype].nbytes
+        return int(np.prod(self.memory_shape, dtype=np.int64)) * DTYPES[self.dtype].nbytes
+
+
+def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
+    """Where the rows of a rank's output lie that library calls have left in slots.
+
+    Args:
+        spec: A buffer with slots.
+        rank: A rank that gets an output in it.
+
+    Returns:
+        By row and column of tiles, the row among those of all slots, one below the other.
+    """
+    assert spec.slots is not None
+    slots, (rows, columns) = spec.slots, spec.outputs[rank][0].sizes
+    tiles = -(-columns // slots.tile[1])
+    table = np.asarray(slots.outputs[rank], np.int64).reshape(-1, tiles)
+    block, row = np.divmod(np.arange(rows), slots.block_rows)
+    tile, inside = np.divmod(slots.begins[rank] + row, slots.tile[0])
+    tiles_of_block = len(table) // -(-rows // slots.block_rows)
+    result: Int64Array = table[block * tiles_of_block + tile] * slots.tile[0] + inside[:, None]
+    return result
+
+
+def first_row(spec: BufferSpec, rank: int) -> int | None:
+    """The row of all slots at which a rank's output begins, if it lies there row by row; None if it does not."""
+    rows = slot_rows(spec, rank)
+    adjacent = rows.shape[1] == 1 and bool((np.diff(rows[:, 0]) == 1).all())
+    return int(rows[0, 0]) if adjacent and len(rows) else None
 
 
 @dataclass(frozen=True)
@@ -338,6 +404,10 @@ class Program(Protocol):
         """The kernel that holds a stream until peers have got the last input; None if no rank gets from another."""
 
     @property
+    def remap(self) -> KernelImage | None:
+        """The kernel that brings outputs from slots into rows; None if no output is in slots."""
+
+    @property
     def grid(self) -> tuple[int, int, int]:
         """Grid of the launch."""
 
@@ -362,7 +432,7 @@ class Program(Protocol):
         """Limit of a device wait; 0 waits for ever."""
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups."""
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots."""
 
 
 @dataclass(frozen=True)
@@ -381,6 +451,7 @@ class ProgramData:
     timeout_ns: int = DEFAULT_TIMEOUT_NS
     localized: str | None = None
     guard: KernelImage | None = None
+    remap: KernelImage | None = None
     comm_ctas: int = 0
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:

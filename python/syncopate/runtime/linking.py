@@ -199,6 +199,9 @@ def link_rank(
     rows[:, TileGroupField.COMMAND_BEGIN] = handover.begin
     rows[:, TileGroupField.COMMAND_END] = handover.end
     rows[:, TileGroupField.RECORD] = handover.record
+    if "slots" in tables and len(tables["slots"].values):
+        rows[:, TileGroupField.SLOT] = _as_int32(rank, tables, "slots", "slot")
+        rows[:, TileGroupField.SECOND] = _as_int32(rank, tables, "slots", "second")
     part(where.records, np.int32, program.num_ctas, 1)[:, 0] = handover.records
 
     calls = tables["calls"].rows()[0]

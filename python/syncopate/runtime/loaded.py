@@ -17,6 +17,7 @@ from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState
+from syncopate.runtime.remap import slot_table
 from syncopate.runtime.rescue import watchdog
 
 
@@ -31,17 +32,19 @@ class LoadedProgram:
     program has to be loaded again.
     """
 
-    def __init__(self, program: Program, group: Group) -> None:
+    def __init__(self, program: Program, group: Group, *, remap: bool = True) -> None:
         """Allocates, uploads and loads. Collective over the group; not during a graph capture.
 
         Args:
             program: The compiled program.
             group: The ranks to run it on.
+            remap: Whether calls bring outputs from slots into rows; if not, they give back all slots.
 
         Raises:
             SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
         """
         self.group = group
+        self._remap = remap
         self._memory: SymmetricAllocation | None = None
         self._nbytes = 0
         self._rescue_lock = threading.Lock()
@@ -71,7 +74,9 @@ class LoadedProgram:
         ranks: dict[int, RankState] = {}
         for rank in group.local_ranks:
             with torch.cuda.device(group.device(rank)):
-                ranks[rank] = RankState(program, group, rank, self._memory, plan, addresses)
+                ranks[rank] = RankState(
+                    program, group, rank, self._memory, plan, addresses, remap=self._remap
+                )
         first = ranks[group.local_ranks[0]]
         with self._rescue_lock:
             self.program, self._ranks = program, ranks
@@ -89,7 +94,7 @@ class LoadedProgram:
         Code that is the same is not loaded again, and the memory stays if it is enough: it is that of the largest
         program so far, so load the largest first if memory is not to be allocated on the way. Waits for all calls of
         all ranks. Collective over the group; not during a graph capture, and graphs captured before must not be
-        replayed. Tensors that `input`, `buffer` and calls have given are no longer the program's.
+        replayed. Tensors that `input`, `buffer`, `slots` and calls have given are no longer the program's.
 
         Args:
             program: The program, for as many ranks.
@@ -249,6 +254,25 @@ class LoadedProgram:
                 f"{name}: not a buffer of program {self.program.name}; there are {names}"
             )
         return state.buffer(name)[1]
+
+    def slots(self, name: str, rank: int | None = None) -> torch.Tensor:
+        """In which rows of the slots an output lies: what kernels pass to `syncopate.language.slot_offsets`.
+
+        Args:
+            name: Name of a buffer that library calls read or write.
+            rank: A local rank; may be left out if there is one.
+
+        Returns:
+            i32, by rows of the rank's output and columns of its tiles.
+
+        Raises:
+            SyncopateError: There is no such buffer, or it holds no output in slots.
+        """
+        state = self._state(rank)
+        for spec in self.program.buffers:
+            if spec.name == name and spec.slots is not None and spec.outputs[state.rank]:
+                return slot_table(spec, state.rank, state.device)
+        raise SyncopateError(f"{name}: not a buffer that gives back tiles in slots")
 
     def _state(self, rank: int | None) -> RankState:
         if rank is None and len(self._ranks) == 1:

@@ -8,9 +8,42 @@ import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
 
+from syncopate.abi import CommandReduction
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
-from syncopate.runtime.groups import SymmetricAllocation
+from syncopate.runtime.groups import Library, SymmetricAllocation
+
+_REDUCTIONS = {
+    CommandReduction.SUM: dist.ReduceOp.SUM,
+    CommandReduction.MAX: dist.ReduceOp.MAX,
+    CommandReduction.MIN: dist.ReduceOp.MIN,
+}
+
+
+class Nccl:
+    """A `Library` on a torch process group of NCCL's."""
+
+    connects_late = True
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self._group = group
+
+    def all_reduce(self, tensor: torch.Tensor, reduction: CommandReduction) -> None:
+        """In place."""
+        dist.all_reduce(tensor, _REDUCTIONS[reduction], self._group)
+
+    def reduce_scatter(
+        self, output: torch.Tensor, tensor: torch.Tensor, reduction: CommandReduction
+    ) -> None:
+        """In place if `output` is the rank's part of `tensor`."""
+        dist.reduce_scatter_tensor(output, tensor, _REDUCTIONS[reduction], self._group)
+
+    def all_to_all(self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
+        """By as many sends and receives, in one group."""
+        dist.all_to_all(list(outputs), list(tensors), self._group)
+
+    def finish(self) -> None:
+        """Nothing: calls are made on the stream itself."""
 
 
 class ProcessGroup:
@@ -35,6 +68,7 @@ class ProcessGroup:
         self._rank: int = dist.get_rank(self._group)
         self._world_size: int = dist.get_world_size(self._group)
         self._device: int = torch.cuda.current_device()
+        self._libraries: dict[int, Library] = {}
 
     @property
     def rank(self) -> int:
@@ -82,6 +116,32 @@ class ProcessGroup:
             int(base) + more for base, more in zip(handle.buffer_ptrs, insets, strict=True)
         )
         return SymmetricAllocation(addresses, {self._rank: tensor}, handle)
+
+    def library(self, rank: int, ctas: int) -> Library:
+        """A NCCL communicator of its own for each number of CTAs.
+
+        Raises:
+            SyncopateError: torch was built without NCCL, or the group has another backend.
+        """
+        if dist.get_backend(self._group) != "nccl":
+            raise SyncopateError(
+                "the program makes library calls, which need NCCL, but the process group has backend "
+                f"{dist.get_backend(self._group)}; call torch.distributed.init_process_group('nccl')"
+            )
+        if ctas not in self._libraries:
+            options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
+            # A cluster of CTAs needs neighbouring SMs, which the computation does not leave free.
+            options.config.cga_cluster_size = 0
+            if ctas:
+                options.config.max_ctas = ctas
+            group = dist.new_group(
+                dist.get_process_group_ranks(self._group),
+                backend="nccl",
+                pg_options=options,
+                use_local_synchronization=True,
+            )
+            self._libraries[ctas] = Nccl(group)
+        return self._libraries[ctas]
 
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""

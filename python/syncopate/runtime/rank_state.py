@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -14,8 +14,9 @@ from syncopate import abi
 from syncopate.abi import FaultField
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import plan_engine
+from syncopate.runtime.engine_plan import Call, EngineOp, plan_engine
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
@@ -25,8 +26,10 @@ from syncopate.runtime.interface import (
     ScalarParam,
     ScratchParam,
     TensorParam,
+    first_row,
 )
 from syncopate.runtime.launch import KernelLauncher
+from syncopate.runtime.library import LibraryCalls
 from syncopate.runtime.linking import (
     Addresses,
     RankAddresses,
@@ -37,6 +40,7 @@ from syncopate.runtime.linking import (
 )
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.own_input import OwnInput
+from syncopate.runtime.remap import Remap
 from syncopate.runtime.rescue import StreamRescue
 from syncopate.runtime.tensors import (
     TensorArgument,
@@ -50,6 +54,10 @@ from syncopate.runtime.tensors import (
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
 
 
+MAX_LIBRARY_CTAS = 32
+"""More than a library needs for all that a link can take."""
+
+
 class RankState:
     """Tables, state words, fault record, side stream and launchers of one local rank."""
 
@@ -61,6 +69,7 @@ class RankState:
         memory: SymmetricAllocation,
         plan: MemoryPlan,
         addresses: Addresses,
+        remap: bool = True,
     ) -> None:
         self.rank = rank
         self.device = group.device(rank)
@@ -109,6 +118,7 @@ class RankState:
                 state=self._state.data_ptr(),
                 mirror=record + 8 * abi.FAULT_WORDS,
                 same_device=lambda other: group.shares_device(rank, other),
+                library=lambda stream: self._make_library(group, ops, stream),
             )
             self._rescue = StreamRescue(
                 self.engine.stream, self.engine.awaited, program.timeout_ns / 1e9
@@ -118,11 +128,37 @@ class RankState:
         self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._outputs: list[torch.Tensor] = []
-        self._given_back = [
-            region_view(whole_view(spec, data), region)
-            for spec, data in self._buffers.values()
-            for region in (spec.outputs[rank] if spec.outputs else ())
-        ]
+        self._remaps: list[Remap] = []
+        self._given_back: list[torch.Tensor] = []
+        for spec, data in self._buffers.values():
+            for region in spec.outputs[rank] if spec.outputs else ():
+                row = None if spec.slots is None else first_row(spec, rank)
+                whole = whole_view(spec, data)
+                if spec.slots is None:
+                    self._given_back.append(region_view(whole, region))
+                elif not remap:
+                    self._given_back.append(whole)
+                elif row is not None:
+                    self._given_back.append(whole[row : row + region.sizes[0]])
+                else:
+                    self._remaps.append(Remap(program, spec, rank, data, self.device))
+                    self._given_back.append(self._remaps[-1].output)
+
+    def _make_library(
+        self, group: Group, ops: Sequence[EngineOp], stream: int
+    ) -> LibraryCalls | None:
+        """The library calls of the side stream, made once in advance if the first time is another."""
+        calls = [op for op in ops if isinstance(op, Call)]
+        if not calls:
+            return None
+        free = cuda.multiprocessors(self.device) - math.prod(self._program.grid)
+        library = group.library(self.rank, min(max(free, 0), MAX_LIBRARY_CTAS))
+        bound = LibraryCalls(library, stream, self.device, list(self._buffers.values()))
+        if library.connects_late:
+            for op in calls:
+                bound.bind(op)()
+            torch.cuda.synchronize(self.device)
+        return bound
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
@@ -192,7 +228,7 @@ class RankState:
             arguments.set_bytes(
                 param.name,
                 arguments.descriptor_setter(param.name, param.padding)(
-                    address, spec.shape, strides
+                    address, spec.memory_shape, strides
                 ),
             )
         else:
@@ -278,8 +314,10 @@ class RankState:
                 self.engine.enqueue(part)
 
     def launch(self, stream: int) -> None:
-        """Launches the fused kernel."""
+        """Launches the fused kernel, and behind it what brings outputs from slots into rows."""
         self._kernel(stream)
+        for remap in self._remaps:
+            remap.launch(stream)
 
     def result(self) -> Any:
         """The output of the last call, a tuple if there are several: the kernel's tensors, then parts of buffers."""
@@ -303,6 +341,8 @@ class RankState:
     def close(self) -> None:
         """Frees what torch does not."""
         self._kernel.close()
+        for remap in self._remaps:
+            remap.close()
         if self._guard is not None:
             self._guard.close()
         if self.engine is not None:

@@ -155,9 +155,9 @@ def region_view(whole: torch.Tensor, region: Region) -> torch.Tensor:
 
 
 def whole_view(buffer: BufferSpec, memory: torch.Tensor) -> torch.Tensor:
-    """A rank's whole instance of a symmetric buffer as a tensor of its type."""
+    """A rank's whole instance of a symmetric buffer as a tensor of its type; slots lie one below the other."""
     if memory.numel() < buffer.nbytes:
         raise InternalError(
             f"buffer {buffer.name} has {buffer.nbytes} bytes, but {memory.numel()} were allocated"
         )
-    return memory[: buffer.nbytes].view(torch_dtype(buffer.dtype)).view(buffer.shape)
+    return memory[: buffer.nbytes].view(torch_dtype(buffer.dtype)).view(buffer.memory_shape)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from syncopate.abi import NO_BUFFER, STAGING, CommandReduction, Realization
+from syncopate.abi import NO_BUFFER, STAGING, CommandReduction, LibraryCall, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import BufferSpec
@@ -71,6 +71,25 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A library call that all ranks make.
+
+    Attributes:
+      kind: which collective it is, as `all_reduce`.
+      buffer: what is read.
+      tiles: how many of the rank's tiles it takes.
+      nbytes: what it reads of a rank.
+      waits: names of the flags of the rank that its stream waits for.
+    """
+
+    kind: str
+    buffer: str
+    tiles: int
+    nbytes: int
+    waits: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Tile:
     """A tile at its position in a rank's order.
 
@@ -100,6 +119,7 @@ class Lane:
       adding: how many of its tiles add to what transfers have brought.
       needs: what says how many of the transfers that they name tiles wait for,
         as `n[7 + c0]`; nothing if they wait for all.
+      calls: the library calls, in order.
     """
 
     rank: int
@@ -111,6 +131,7 @@ class Lane:
     closes: tuple[tuple[str, int], ...]
     adding: int
     needs: str = ""
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass
@@ -193,6 +214,8 @@ def _read_moves(
         for number in range(row["command_begin"], row["command_end"])
     }
     for number, row in enumerate(tables["commands"]):
+        if row["realization"] == Realization.NCCL:
+            continue
         move = _Move(row, by, handed.get(number))
         if moves and moves[-1].key == move.key:
             move = moves[-1]
@@ -314,9 +337,24 @@ def read_lanes(program: Any) -> list[Lane]:
                 _raised(program, rows["close_signal"]),
                 sum(row["accumulates"] for row in table["tile_groups"]),
                 _needs(program.buffers, call),
+                _calls(program, table),
             )
         )
     return lanes
+
+
+def _calls(program: Any, table: Mapping[str, list[Row]]) -> tuple[Call, ...]:
+    rows = [row for row in table["commands"] if row["realization"] == Realization.NCCL]
+    return tuple(
+        Call(
+            LibraryCall(row["transfer"]).name.lower(),
+            program.buffers[row["src_buffer"]].name,
+            sum(tile["call"] == number for tile in table["slots"]),
+            row["row_bytes"] * max(row["rows"], row["parts"]),
+            _waited(program, table["waits"][row["wait_begin"] : row["wait_end"]]),
+        )
+        for number, row in enumerate(rows)
+    )
 
 
 def _needs(buffers: Sequence[BufferSpec], call: Row) -> str:

@@ -20,6 +20,8 @@ _MEANS = {
     "starts with the kernel, no host in between, takes the SMs of those CTAs",
     "ldst_colocated": "by four more warps of each computing CTA with 16-byte loads and stores; "
     "starts with the kernel, no host in between, small pieces cost little",
+    "nccl": "by calls of NCCL on a side stream, each of what a group of tiles has stored side by side; it takes the "
+    "SMs that the computation leaves free, reaches every rank that NCCL does, best for few large messages",
 }
 
 _COMBINES = {
@@ -40,6 +42,8 @@ def describe_schedule(program: Any) -> str:
     """
     lanes = read_lanes(program)
     used = dict.fromkeys(t.realization for lane in lanes for t in lane.transfers)
+    if any(lane.calls for lane in lanes):
+        used["nccl"] = None
     ctas = f"{program.num_ctas} CTAs each"
     if program.comm_ctas:
         ctas += f", and {program.comm_ctas} in front of them for communication"
@@ -189,6 +193,11 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
         )
     for t in lane.transfers:
         lines.append(f"  {_what(t)} by {t.realization}{_from_tile(t, dims)}{_flags(t)}")
+    for call in lane.calls:
+        lines.append(
+            f"  {call.kind} of {call.tiles} tiles of {call.buffer}, {call.nbytes} bytes, by nccl, after "
+            f"{join(call.waits)}"
+        )
     for transfer, position in sorted(first.items(), key=lambda item: item[1]):
         coords = ", ".join(map(str, lane.tiles[position].coords[:dims]))
         flags = join([name for name, rank in transfer.raises if rank == lane.rank][:1])

@@ -15,14 +15,14 @@ import numpy as np
 from syncopate.abi import NO_BUFFER, StateWord
 from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
-from syncopate.runtime.interface import BufferSpec, TensorParam
+from syncopate.runtime.interface import BufferSpec, TensorParam, slot_rows
 from syncopate.runtime.interface import Region as BufferRegion
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Descriptor, Footprint, Region
 from syncopate.sim.launch import Launch
 from syncopate.sim.rank_memory import I32, POISON, RankMemory, Symmetric, row_major
 from syncopate.sim.scheduler import Agent
-from syncopate.sim.streams import EngineStream, Stream
+from syncopate.sim.streams import EngineStream, Stream, granules
 from syncopate.sim.values import element, wrap
 
 if TYPE_CHECKING:
@@ -192,7 +192,9 @@ class Host:
         """What the rank's buffers hold, as values."""
         return {
             name: element(spec.dtype).decode(
-                np.ndarray(spec.shape, element(spec.dtype).stored, self.memory.buffers[name].data)
+                np.ndarray(
+                    spec.memory_shape, element(spec.dtype).stored, self.memory.buffers[name].data
+                )
             )
             for name, spec in self.memory.specs.items()
         }
@@ -214,20 +216,40 @@ class Host:
             outputs[param.tensor] = kind.decode(view)
         for spec in self.program.buffers:
             for output in spec.outputs[self.rank] if spec.outputs else ():
-                outputs[spec.name] = self._collect_region(call, spec, output)
+                collect = self._collect_region if spec.slots is None else self._collect_slots
+                outputs[spec.name] = collect(call, spec, output)
         return outputs
 
-    def _collect_region(self, call: int, spec: BufferSpec, output: BufferRegion) -> Array:
+    def _collect_slots(self, call: int, spec: BufferSpec, output: BufferRegion) -> Array:
+        """An output of library calls, from its slots."""
+        assert spec.slots is not None
         kind, region = element(spec.dtype), self.memory.buffers[spec.name]
-        whole = Descriptor(region, 0, spec.shape, row_major(spec.shape), kind, nan=False)
-        box = tuple(slice(o, o + s) for o, s in zip(output.offsets, output.sizes, strict=True))
-        place = whole.footprint(box)
-        missing = region.missing(place, self._main.vector, call)
+        columns = spec.slots.tile[1]
+        stored = region.data[: spec.nbytes].view(kind.stored).reshape(-1, columns)
+        rows = slot_rows(spec, self.rank)
+        nbytes = columns * kind.nbytes
+        missing = 0
+        for row in map(int, rows.flat):
+            place = granules(region, row * nbytes, nbytes)
+            missing += region.missing(place, self._main.vector, call)
+            region.check_read(self.machine, place, self._main.access(call))
+        self._report_missing(call, region, missing)
+        whole = stored[rows].reshape(len(rows), -1)
+        return kind.decode(whole[:, : output.sizes[1]].copy())
+
+    def _report_missing(self, call: int, region: Region, missing: int) -> None:
         if missing:
             self.machine.report(
                 Kind.OUTPUT,
                 f"call {call} of rank {self.rank} ends with {missing * region.granule} bytes of its output in "
                 f"{region.name} unwritten",
             )
+
+    def _collect_region(self, call: int, spec: BufferSpec, output: BufferRegion) -> Array:
+        kind, region = element(spec.dtype), self.memory.buffers[spec.name]
+        whole = Descriptor(region, 0, spec.shape, row_major(spec.shape), kind, nan=False)
+        box = tuple(slice(o, o + s) for o, s in zip(output.offsets, output.sizes, strict=True))
+        place = whole.footprint(box)
+        self._report_missing(call, region, region.missing(place, self._main.vector, call))
         region.check_read(self.machine, place, self._main.access(call))
         return kind.decode(np.array(whole.elements[box]))

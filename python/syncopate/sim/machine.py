@@ -12,6 +12,7 @@ from syncopate.runtime.commands import adds_unordered
 from syncopate.sim.clocks import Clocks, Vector
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
 from syncopate.sim.global_memory import GlobalMemory, Region
+from syncopate.sim.library import Library
 from syncopate.sim.role import Role, RoleThreads
 from syncopate.sim.scheduler import Policy, Scheduler, Script
 from syncopate.sim.shared_memory import Mbarrier
@@ -45,6 +46,7 @@ class Machine:
         self.flag_words: dict[Region, int] = {}
         self.state_words: dict[int, Region] = {}
         self.describe_flag: Callable[[int, int], str] = lambda rank, index: f"flag {index}"
+        self.library = Library(self)
         self.first_epoch = FIRST_EPOCH
         self._skipped_ns = 0
         self._threads: dict[Any, RoleThreads] = {}

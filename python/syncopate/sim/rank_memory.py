@@ -115,7 +115,7 @@ def _additions(program: Any) -> Array:
 
 def _granule(program: Any, index: int, spec: BufferSpec) -> int:
     """The largest power of two up to 16 that divides all that may be accessed of a buffer."""
-    size = math.gcd(16, spec.nbytes // math.prod(spec.shape[:-1]))
+    size = math.gcd(16, spec.nbytes // math.prod(spec.memory_shape[:-1]))
     for rank in range(program.world_size):
         commands = program.rank_tables(rank)["commands"]
         for side in ("src", "dst"):
@@ -273,7 +273,8 @@ class RankMemory:
             return [self.scratch[param.name].base]
         if isinstance(param, BufferParam):
             spec, region = self.specs[param.buffer], self.buffers[param.buffer]
-            shape, strides, dtype = spec.shape, row_major(spec.shape), spec.dtype
+            shape, dtype = spec.memory_shape, spec.dtype
+            strides = row_major(shape)
         else:
             region, shape, dtype = self.tensors[param.name], param.shape, param.dtype
             strides = param.strides or row_major(shape)

@@ -1,4 +1,4 @@
-"""Streams, threads of the memory model whose operations follow each other; the copy engine's list on one of them."""
+"""Streams, threads of the memory model whose operations follow each other; a rank's list of commands on one of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncopate.abi import SignalKind, StateWord
-from syncopate.runtime.engine_plan import AwaitWord, Copy, EngineOp
+from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp
 from syncopate.sim.clocks import Scope, Vector
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Access, Actor, Footprint, Region
@@ -18,7 +18,7 @@ from syncopate.sim.scheduler import Agent, Wait
 if TYPE_CHECKING:
     from syncopate.sim.machine import Machine
 
-__all__ = ["EngineStream", "Stream"]
+__all__ = ["EngineStream", "Stream", "granules"]
 
 _PIECES = 4
 _OUTSIDE = (-1, -1)
@@ -123,6 +123,8 @@ class EngineStream(Stream):
                 (op.address - self.memory.flags.base) // 4, lambda value: value == 1
             )
             self.write_word(op.address, 0)
+        elif isinstance(op, Call):
+            yield from self.machine.library.call(self, op, call)
         elif isinstance(op, Copy):
             yield from self._copy(op, call, op.src + (input_address if op.from_input else 0))
         else:
@@ -162,11 +164,12 @@ class EngineStream(Stream):
         machine = self.machine
         source, at = machine.memory.find_bytes(src, size)
         target, to = machine.memory.find_bytes(dst, size)
-        source.check_read(machine, _granules(source, at, size), self.access(call))
-        target.check_write(machine, _granules(target, to, size), self.access(call))
+        source.check_read(machine, granules(source, at, size), self.access(call))
+        target.check_write(machine, granules(target, to, size), self.access(call))
         target.data[to : to + size] = source.data[at : at + size]
 
 
-def _granules(region: Region, offset: int, size: int) -> Footprint:
+def granules(region: Region, offset: int, size: int) -> Footprint:
+    """Bytes of a region."""
     granule = region.granule
     return Footprint(slice(offset // granule, -(-(offset + size) // granule)))

@@ -1,0 +1,104 @@
+//===- LibraryCalls.h - a collective as calls of a library ------*- C++ -*-===//
+//
+// Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SYNCOPATE_PASSES_LIBRARYCALLS_H
+#define SYNCOPATE_PASSES_LIBRARYCALLS_H
+
+#include "passes/Tables.h"
+
+#include <vector>
+
+namespace syncopate {
+
+/// The collective of a plan that is to be library calls; null if there is none.
+chunk::CollectiveOpInterface findLibraryCall(chunk::PlanOp plan);
+
+/// Emits an error unless a collective can be library calls: of all ranks, of
+/// rows of what their tiles compute and nobody else touches, and the last that
+/// happens in its plan.
+mlir::LogicalResult verifyLibraryCall(chunk::CollectiveOpInterface collective);
+
+/// The number that stands for such a collective in the tables.
+LibraryCall getLibraryCall(chunk::CollectiveOpInterface collective);
+
+/// How the tiles of a kernel are stored where a collective is library calls.
+///
+/// A *unit* is a tile, or all tiles of a row of them, as the strategy says.
+/// Each has a *slot* of its own in the buffer, which holds slots one below the
+/// other instead of rows. The units of one call have adjacent slots, so that
+/// what it reads is contiguous; among them, those of each rank's block are
+/// adjacent too, as many slots for each, the last ones empty where blocks do
+/// not have as many units. A unit that lies in two blocks is stored twice, once
+/// for each of them, and either rank ignores the rows of the other.
+class TileSlots {
+public:
+  /// Looks at the kernel's footprints. Emits an error unless every tile writes
+  /// a rectangle of the same size, at a multiple of it, in two blocks at most.
+  static mlir::FailureOr<TileSlots>
+  find(chunk::KernelOp kernel, chunk::CollectiveOpInterface collective);
+
+  /// Whether a slot holds all tiles of a row of them, or one.
+  bool areRows() const { return shape == chunk::SlotShape::Rows; }
+  /// Rows of a slot.
+  int64_t getRows() const { return sizes[0]; }
+  int64_t getSlotBytes() const;
+  /// Ranks whose blocks a call keeps apart; one for an all-reduce.
+  int64_t getNumParts() const { return parts; }
+  /// The rank whose block a tile is in, the first of them; 0 for an all-reduce.
+  int64_t getPart(int64_t tile) const { return partOfTile[tile].first; }
+  /// Likewise, the last of them.
+  int64_t getLastPart(int64_t tile) const { return partOfTile[tile].second; }
+  /// Whether some tile lies in two blocks.
+  bool hasSecond() const {
+    return llvm::any_of(partOfTile,
+                        [](auto ends) { return ends.first != ends.second; });
+  }
+  /// The number of a tile's unit.
+  int64_t getUnit(int64_t tile) const { return unitOfTile[tile]; }
+  /// The offsets at which the kernel's code has a tile begin, by dimension, as
+  /// expressions of its coordinates.
+  llvm::ArrayRef<mlir::AffineExpr> getOrigin() const { return origin; }
+
+  /// How many units of each part so many waves of tiles are, one at least.
+  int64_t countUnits(int64_t waves) const;
+  /// The waves of each call, the last number for all further ones: those that
+  /// are given, or those of at most eight calls.
+  llvm::SmallVector<int64_t> chooseWaves(mlir::DenseI64ArrayAttr given) const;
+  /// Assigns calls and slots. The tiles come in `order`.
+  std::vector<SlotRow> assign(llvm::ArrayRef<int64_t> order,
+                              llvm::ArrayRef<int64_t> waves) const;
+
+  /// The slots of one call: the first, and how many each part has.
+  struct Call {
+    int64_t begin, slots;
+  };
+  std::vector<Call> getCalls(llvm::ArrayRef<SlotRow> rows) const;
+
+  /// Where a call leaves what it brings to a rank: a byte of the collective's
+  /// destination, and from there to what comes from the next rank. It is in
+  /// place but for rows of a reduce_scatter, which stand in front of all slots,
+  /// and of an all_to_all, which come where the plan says, if blocks end where
+  /// units do. `before` are the slots of each part in the calls before.
+  struct Target {
+    int64_t offset, stride;
+  };
+  Target getTarget(Call call, int64_t before, int64_t rank) const;
+
+private:
+  chunk::KernelOp kernel;
+  mutable chunk::CollectiveOpInterface collective;
+  chunk::SlotShape shape;
+  llvm::SmallVector<int64_t> sizes;
+  llvm::SmallVector<mlir::AffineExpr> origin;
+  int64_t parts = 1, blockRows = 0, units = 0;
+  std::vector<std::pair<int64_t, int64_t>> partOfTile;
+  std::vector<int64_t> unitOfTile;
+};
+
+} // namespace syncopate
+
+#endif // SYNCOPATE_PASSES_LIBRARYCALLS_H

@@ -1,0 +1,72 @@
+"""GEMMs with library calls: on two GPUs with NCCL, and on several ranks of one GPU with the group's own library."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+import torch
+from library_calls import KINDS, build, relative_error
+
+from syncopate.runtime import load
+
+
+@pytest.mark.gpu(2)
+def test_two_processes():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = Path(__file__).parent / "run_two_gpus.py"
+    run = subprocess.run(
+        [*command, str(script), "--limit", "60", "--calls"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAIL", "PASS"))]
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert lines and not [line for line in lines if line.startswith("FAIL")]
+
+
+@pytest.mark.gpu(1)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world", [2, 3, 4])
+@pytest.mark.parametrize("slots", ["rows", "tiles"])
+@pytest.mark.parametrize("waves", [(), (1, 2)])
+def test_ranks_on_one_gpu(groups, kind, world, slots, waves):
+    group = groups(world)
+    rows = 256 * world if kind == "all_to_all" else 200 * world + 13
+    shape = (rows, 648, 136)
+    work = build(kind, world, shape, group.ctas_per_rank(0), waves=waves, slots=slots)
+    with load(work.program, group) as loaded:
+        for call in range(20):
+            a, b = work.inputs(call)
+            outputs = loaded(a=a, b=b)
+            for rank, out in enumerate(outputs):
+                error = relative_error(out, work.expected(a, b, rank))
+                assert error < 1e-2, f"call {call}, rank {rank}: {error}"
+        loaded.synchronize()
+
+
+@pytest.mark.gpu(1)
+@pytest.mark.parametrize("kind", KINDS)
+def test_graph_on_one_gpu(groups, kind):
+    group = groups(2)
+    work = build(kind, 2, (512, 384, 136), group.ctas_per_rank(0), waves=(1,), slots="tiles")
+    with load(work.program, group) as loaded:
+        a, b = work.inputs(0)
+        loaded(a=a, b=b)
+        loaded.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured, capture_error_mode="thread_local"):
+            outputs = loaded(a=a, b=b)
+        for replay in range(1, 101):
+            more = work.inputs(replay)
+            for old, new in zip((*a, *b), (*more[0], *more[1]), strict=True):
+                old.copy_(new)
+            captured.replay()
+            for rank, out in enumerate(outputs):
+                error = relative_error(out, work.expected(*more, rank))
+                assert error < 1e-2, f"replay {replay}, rank {rank}: {error}"
+        loaded.synchronize()

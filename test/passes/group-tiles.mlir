@@ -1,0 +1,85 @@
+// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles))' -split-input-file | FileCheck %s
+// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles{waves=2,1}))' -split-input-file | FileCheck %s --check-prefix=WAVES
+
+// Six tiles on two CTAs are three waves, of which each is a call if nothing else is said.
+!c = !chunk.buffer<6x8xf32>
+// CHECK-LABEL: chunk.plan @sum
+// CHECK: chunk.all_reduce {{.*}} realize nccl
+// CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [1, 3, -1], [0, 1, -1], [2, 4, -1], [1, 2, -1], [2, 5, -1]>
+// WAVES-LABEL: chunk.plan @sum
+// WAVES-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 3, -1], [0, 1, -1], [1, 4, -1], [0, 2, -1], [1, 5, -1]>
+chunk.plan @sum mesh [2] strategy <slots = tiles> {
+  %c = chunk.buffer "c" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
+  %t = chunk.all_reduce %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
+  chunk.kernel @k tiles [3, 2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}
+
+// -----
+// A call takes as many tiles of the blocks of both ranks, of three rows each. The middle tile of a column lies in either,
+// is stored twice, and comes last.
+!c = !chunk.buffer<6x8xf32>
+// CHECK-LABEL: chunk.plan @scatter
+// CHECK: chunk.schedule @k rank 0 {slots = #chunk.table<call, slot, second : [0, 0, -1], [1, 2, -1], [2, 4, 5], [3, 6, 7], [0, 1, -1], [1, 3, -1]>, tiles = #chunk.table<c0, c1, c2 : [0, 0, 0], [2, 0, 0], [0, 1, 0], [2, 1, 0], [1, 0, 0], [1, 1, 0]>}
+chunk.plan @scatter mesh [2] strategy <slots = tiles> {
+  %c = chunk.buffer "c" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
+  %t = chunk.reduce_scatter %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
+  chunk.kernel @k tiles [3, 2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}
+
+// -----
+// Two stores of halves of a tile are one slot.
+!c = !chunk.buffer<4x8xf32>
+!r = !chunk.buffer<4x8xf32>
+// CHECK-LABEL: chunk.plan @exchange
+// CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 1, -1]>
+chunk.plan @exchange mesh [2] strategy <slots = tiles> {
+  %c = chunk.buffer "c" : !c
+  %r = chunk.buffer "r" : !r
+  %m0 = chunk.produce %c[0, 0] sizes [4, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [4, 8] on 1 : !c
+  %t = chunk.all_to_all %c to %r axis 0 group [0, 1] after(%m0, %m1) : !c to !r
+  chunk.kernel @k tiles [2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m) -> (m * 2, 4)> sizes [2, 4]
+    chunk.footprint write "c" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
+  }
+}
+
+// -----
+// Rows of tiles, of which a call takes so many that they are as many tiles as in its waves.
+!c = !chunk.buffer<6x8xf32>
+// CHECK-LABEL: chunk.plan @rows
+// CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 0, -1], [1, 1, -1], [1, 1, -1], [2, 2, -1], [2, 2, -1]>, tiles = #chunk.table<c0, c1, c2 : [0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [2, 0, 0], [2, 1, 0]>
+// WAVES-LABEL: chunk.plan @rows
+// WAVES-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 0, -1], [0, 1, -1], [0, 1, -1], [1, 2, -1], [1, 2, -1]>
+chunk.plan @rows mesh [2] {
+  %c = chunk.buffer "c" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
+  %t = chunk.all_reduce %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
+  chunk.kernel @k tiles [3, 2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}
+
+// -----
+// In front of the slots of a reduce_scatter of rows, there is room for a rank's results.
+!c = !chunk.buffer<8x8xf32>
+// CHECK-LABEL: chunk.plan @scatter_rows
+// CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 2, -1], [0, 2, -1], [1, 4, -1], [1, 4, -1], [0, 3, -1], [0, 3, -1], [1, 5, -1], [1, 5, -1]>
+chunk.plan @scatter_rows mesh [2] {
+  %c = chunk.buffer "c" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [8, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [8, 8] on 1 : !c
+  %t = chunk.reduce_scatter %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
+  chunk.kernel @k tiles [4, 2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}

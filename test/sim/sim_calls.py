@@ -1,0 +1,94 @@
+"""GEMMs whose results library calls bring together, and what they should give."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import syncopate
+from syncopate.choices import Combine
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
+from syncopate.plan.builder import shard
+from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
+from syncopate.sim.simulate import Result
+
+KINDS = ("all_reduce", "reduce_scatter", "all_to_all")
+SMALL = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
+
+
+@functools.cache
+def gemm_calls(
+    kind: str,
+    world: int,
+    shape: tuple[int, int, int],
+    *,
+    dtype: str = "bf16",
+    waves: tuple[int, ...] = (),
+    slots: str = "rows",
+    config: GemmConfig = SMALL,
+    named: bool = False,
+) -> Any:
+    """C = A Bᵀ on every rank, and a collective of it; the plan names its realization, or the strategy does."""
+    m, n, k = shape
+    plan = syncopate.Plan(kind, [world])
+    c = plan.buffer("c", (m, n), dtype)
+    strategy = syncopate.Strategy(
+        realization="copy_engine" if named else "nccl",
+        waves=waves,
+        slots=slots,
+        comm_ctas=2,
+        combine=Combine.STRATEGY if named else None,
+    )
+    if named:
+        _add_named(plan, kind, c)
+    elif kind == "all_reduce":
+        all_reduce_tiles(plan, c, strategy)
+    elif kind == "reduce_scatter":
+        reduce_scatter_tiles(plan, c, strategy)
+    else:
+        all_to_all_tiles(plan, c, plan.buffer("received", (m, n), dtype))
+    bind = bind_gemm(syncopate.Tensor("a", (m, k), dtype), n, config, c=c)
+    return syncopate.compile(gemm, plan, **bind, strategy=strategy)
+
+
+def _add_named(plan: Any, kind: str, c: Any) -> None:
+    """The collective of a template, with a realization of its own."""
+    ranks = range(plan.world_size)
+    made = [plan.produce(c[:], rank=rank) for rank in ranks]
+    if kind == "all_to_all":
+        received = plan.buffer("received", c.shape, c.dtype)
+        plan.all_to_all(c, received, after=made, realization="nccl")
+        parts = [received[:]] * len(ranks)
+    elif kind == "all_reduce":
+        plan.all_reduce(c, after=made, realization="nccl")
+        parts = [c[:]] * len(ranks)
+    else:
+        plan.reduce_scatter(c, after=made, realization="nccl")
+        parts = shard(c, 0, len(ranks))
+    for rank in ranks:
+        plan.output(parts[rank], rank=rank)
+
+
+def expected(kind: str, inputs: Any, rank: int) -> Any:
+    """What a rank gets, in float64."""
+    pairs = zip(inputs["a"], inputs["b"], strict=True)
+    products = [a.astype(np.float64) @ b.astype(np.float64).T for a, b in pairs]
+    rows = -(-len(products[0]) // len(products))
+    mine = slice(rank * rows, (rank + 1) * rows)
+    if kind == "all_to_all":
+        return np.concatenate([product[mine] for product in products])
+    return sum(products) if kind == "all_reduce" else sum(products)[mine]
+
+
+def largest_error(kind: str, result: Result) -> float:
+    """Of all outputs, relative to the largest element; not a number if one is none."""
+    errors = []
+    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+        (found,) = (values for name, values in outputs.items() if name in ("c", "received"))
+        for rank, values in enumerate(found):
+            right = expected(kind, inputs, rank)
+            assert values.shape == right.shape
+            errors.append(np.abs(values - right).max() / np.abs(right).max())
+    return float(np.max(errors))
