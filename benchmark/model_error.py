@@ -67,7 +67,8 @@ def main() -> int:
                 f"{found.error:+7.1%} {row.us:8.1f} {found.us:8.1f} {part:10} {row.workload.value} "
                 f"{'x'.join(map(str, row.shape))} {row.variant.name}"
             )
-    text = report(machine, rows)
+    command = " ".join(["python benchmark/model_error.py", *sys.argv[1:]])
+    text = report(machine, rows, command)
     print(text)
     print(f"{len(rows)} predictions in {seconds:.1f} s, schedules included")
     if options.write:
@@ -75,8 +76,8 @@ def main() -> int:
     return int(mean_error(found for found in rows if not is_fitted(found.row)) > TARGET)
 
 
-def report(machine: Machine, rows: Sequence[Predicted]) -> str:
-    """The report as Markdown."""
+def report(machine: Machine, rows: Sequence[Predicted], command: str) -> str:
+    """The report of a command as Markdown."""
     fitted = [found for found in rows if is_fitted(found.row)]
     others = [found for found in rows if not is_fitted(found.row)]
     shapes = {found.row.shape: found.row for found in rows}
@@ -92,7 +93,7 @@ def report(machine: Machine, rows: Sequence[Predicted]) -> str:
     lines = [
         f"# Errors of the cost model: {machine.label}",
         "",
-        "    python benchmark/model_error.py --write docs/results/model-error-w2-h200.md",
+        f"    {command}",
         "",
         "Mean absolute relative errors of predictions against the rows of [models-w2-h200.md](models-w2-h200.md) and",
         "[matrix-w2-h200.md](matrix-w2-h200.md), by whether the shape of a row was used to fit the machine. *Bias* is",

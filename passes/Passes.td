@@ -246,7 +246,7 @@ def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
     Ensures: `slots`, the same ones on all ranks, if a collective is library
     calls.
     Errors: tiles that do not write rectangles of one size, at multiples of it,
-    each inside the block of one rank.
+    each inside the blocks of two ranks at most.
     Example: test/passes/group-tiles.mlir.
   }];
   let options = [

@@ -6,12 +6,13 @@ import random
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from sim_programs import SMALL, largest_error
 from sim_sums import Collective, SumCase
 
 import syncopate
-from syncopate import bridge
+from syncopate import Descriptor, bridge
 from syncopate.choices import Combine, Direction, Realization
 from syncopate.compiler.schedules import schedule_statistics
 from syncopate.kernels import bind_gemm, gemm
@@ -109,6 +110,35 @@ def test_the_code_is_what_the_passes_would_make_of_the_other_plan():
     assert "loc(" not in kernels[0]
     one_text, other_text = (text[text.index("module @ttgir") :] for text in kernels)
     assert one_text == other_text
+
+
+def product_of_gathered(aliased: bool, m: int) -> Any:
+    """C = A · Bᵀ with both gathered, or with one gathered A for both."""
+    plan = syncopate.Plan("product", [WORLD])
+    a = plan.buffer("a", (m, K), "bf16", shard_axis=0)
+    plan.all_gather(a)
+    b = a
+    if not aliased:
+        b = plan.buffer("b", (m, K), "bf16", shard_axis=0)
+        plan.all_gather(b)
+    bound = bind_gemm(a, m, SMALL)
+    bound["bind"]["b_desc"] = Descriptor(b, bound["bind"]["b_desc"].block)
+    return syncopate.compile(gemm, plan, **bound)
+
+
+def test_one_buffer_for_two_arguments_is_other_code_than_two_buffers():
+    m = WORLD * SMALL.block_m
+    first, second = (product_of_gathered(aliased, m) for aliased in (False, True))
+    assert first.image != second.image
+    for program in (first, second):
+        result = simulate(program, calls=2, seed=3)
+        assert result.verdict.ok, result.verdict
+        for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+            a = np.concatenate(inputs["a"]).astype(np.float64)
+            b = np.concatenate(inputs["b"]).astype(np.float64) if "b" in inputs else a
+            for out in outputs["c"]:
+                error = np.abs(out.astype(np.float64) - a @ b.T).max() / np.abs(a @ b.T).max()
+                assert error < 5e-3
 
 
 @pytest.mark.parametrize(

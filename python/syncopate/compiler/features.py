@@ -113,7 +113,13 @@ def find_features(schedule: Schedule) -> KernelFeatures:
         inner_tiles=schedule.tiles[1:] if stored else (),
         has_one_tile=bool(stored) and all(size == 1 for size in schedule.tiles),
         slots=_find_slots(schedule),
-        separate=tuple(sorted(arg for arg, name in bound.items() if name in schedule.separate)),
+        separate=tuple(
+            sorted(
+                arg
+                for arg, name in bound.items()
+                if name in schedule.separate and list(bound.values()).count(name) == 1
+            )
+        ),
     )
 
 

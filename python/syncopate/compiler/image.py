@@ -45,12 +45,14 @@ def _key_of(spec: bridge.KernelSpec) -> tuple[object, ...]:
 
 @functools.cache
 def _compiler_hash() -> str:
-    """What the compiler itself is: its version, its native libraries, and how it calls Triton and these."""
+    """What the compiler itself is: its version, its native libraries, how it calls Triton and these, what it keeps."""
     package = Path(syncopate.__file__).parent
     parts = [
         *sorted((package / "mlir" / "_mlir_libs").glob("*.so*")),
         *sorted((package / "bridge").glob("*.py")),
         *sorted((package / "compiler").glob("*.py")),
+        package / "dtypes.py",
+        package / "runtime" / "interface.py",
     ]
     return hash_of(syncopate.__version__, *(path.read_bytes() for path in parts))
 

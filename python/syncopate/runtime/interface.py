@@ -286,7 +286,7 @@ class SignalMeaning(enum.Enum):
     DATA = "a transfer is complete"
     READY = "a rank has its input in place"
     DONE = "a rank has finished its call"
-    ENGINE_DONE = "the rank's copy engine is through"
+    ENGINE_DONE = "the rank's side stream is through"
     GROUP = "the tiles of a group are done"
 
 

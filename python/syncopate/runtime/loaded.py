@@ -72,11 +72,16 @@ class LoadedProgram:
             self._memory, self._nbytes = group.allocate(plan.nbytes), plan.nbytes
         addresses = resolve(plan, self._memory.addresses)
         ranks: dict[int, RankState] = {}
-        for rank in group.local_ranks:
-            with torch.cuda.device(group.device(rank)):
-                ranks[rank] = RankState(
-                    program, group, rank, self._memory, plan, addresses, remap=self._remap
-                )
+        try:
+            for rank in group.local_ranks:
+                with torch.cuda.device(group.device(rank)):
+                    ranks[rank] = RankState(
+                        program, group, rank, self._memory, plan, addresses, remap=self._remap
+                    )
+        except BaseException:
+            for state in ranks.values():
+                state.close()
+            raise
         first = ranks[group.local_ranks[0]]
         with self._rescue_lock:
             self.program, self._ranks = program, ranks
@@ -92,9 +97,10 @@ class LoadedProgram:
         """Goes on with another program, such as one of the same plan and kernel for another number of rows.
 
         Code that is the same is not loaded again, and the memory stays if it is enough: it is that of the largest
-        program so far, so load the largest first if memory is not to be allocated on the way. Waits for all calls of
-        all ranks. Collective over the group; not during a graph capture, and graphs captured before must not be
-        replayed. Tensors that `input`, `buffer`, `slots` and calls have given are no longer the program's.
+        program so far, so load the largest first if memory is not to be allocated on the way, and be there twice while
+        it grows. Waits for all calls of all ranks. Collective over the group; not during a graph capture, and graphs
+        captured before must not be replayed. Tensors that `input`, `buffer`, `slots` and calls have given are no longer
+        the program's.
 
         Args:
             program: The program, for as many ranks.
