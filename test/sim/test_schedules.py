@@ -175,3 +175,21 @@ def test_a_schedule_is_made_once():
     assert again.tables is first.tables
     assert gather(m + 400, Realization.LDST_COLOCATED).tables is not first.tables
     assert schedule_statistics.misses == before + 1, f"seed {seed}"
+
+
+def test_a_footprint_that_has_changed_is_asked_again():
+    """One function, which gives other rows the second time."""
+    step = {"rows": SMALL.block_m}
+    footprint = syncopate.Footprint(
+        "a_desc", lambda m, n: (m * step["rows"], 0), (SMALL.block_m, K)
+    )
+    tiles = []
+    for rows in (SMALL.block_m, SMALL.block_m // 2):
+        step["rows"] = rows
+        plan = syncopate.Plan("gather", [WORLD])
+        a = plan.buffer("a", (WORLD * SMALL.block_m, K), "bf16", shard_axis=0)
+        plan.all_gather(a)
+        bound = bind_gemm(a, N, SMALL)
+        program = syncopate.compile(gemm, plan, **bound, footprints=[footprint])
+        tiles.append(program.rank_tables(0)["tiles"].values.tolist())
+    assert tiles[0] != tiles[1]

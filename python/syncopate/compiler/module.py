@@ -139,12 +139,17 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
             ops.FootprintOp(
                 ir.Attribute.parse(f"#chunk<access {footprint.access}>"),
                 footprint.argument,
-                _affine_map(footprint, len(kernel.tiles)),
+                offsets_map(footprint, len(kernel.tiles)),
                 list(footprint.sizes),
             )
 
 
-def _affine_map(footprint: Footprint, dims: int) -> ir.Attribute:
+def offsets_map(footprint: Footprint, dims: int) -> ir.Attribute:
+    """The offsets of a footprint as a map of so many tile coordinates, in the current context.
+
+    Raises:
+        SyncopateError: They are no function of these that is affine.
+    """
     coordinates = [ir.AffineDimExpr.get(dim) for dim in range(dims)]
     try:
         offsets = footprint.offsets(*coordinates)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
 from syncopate.bridge import Captured, KernelSpec
+from syncopate.compiler.binding import Footprint
 from syncopate.compiler.fusion import Fusion
-from syncopate.compiler.module import KernelBinding, bind_kernel
+from syncopate.compiler.module import KernelBinding, bind_kernel, offsets_map
 from syncopate.compiler.target import Target
+from syncopate.ir import new_context
+from syncopate.mlir import ir
 from syncopate.plan import Plan
 from syncopate.strategy import Strategy
 
@@ -76,7 +80,7 @@ def make_schedule(
 
 def _key_of(binding: KernelBinding) -> tuple[object, ...]:
     """All of a binding but the place of the call, which only errors show."""
-    needs = binding.needs
+    needs, dims = binding.needs, len(binding.tiles)
     return (
         binding.name,
         binding.tiles,
@@ -85,8 +89,24 @@ def _key_of(binding: KernelBinding) -> tuple[object, ...]:
         tuple((name, buffer.name) for name, buffer in binding.buffers.items()),
         tuple(binding.integers.items()),
         tuple(
-            (footprint.argument, footprint.offsets, tuple(footprint.sizes), footprint.access)
+            (
+                footprint.argument,
+                _spell_offsets(footprint, dims),
+                tuple(footprint.sizes),
+                footprint.access,
+            )
             for footprint in binding.footprints
         ),
         None if needs is None else (needs.buffer.name, needs.offsets),
     )
+
+
+def _spell_offsets(footprint: Footprint, dims: int) -> str:
+    """What the function gives, since what it refers to may have changed since it was last asked."""
+    with _context():
+        return str(offsets_map(footprint, dims))
+
+
+@functools.cache
+def _context() -> ir.Context:
+    return new_context()
