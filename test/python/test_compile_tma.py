@@ -57,9 +57,9 @@ def test_dedicated_ring_lies_where_others_compute():
     program = gather(
         "tma_dedicated",
         (8192, 3584, 8192),
-        config=GemmConfig(num_ctas=124),
+        config=GemmConfig(num_ctas=124, parts=1),
     )
-    alone = gather("copy_engine", (8192, 3584, 8192), config=GemmConfig())
+    alone = gather("copy_engine", (8192, 3584, 8192), config=GemmConfig(parts=1))
     assert program.image.shared_bytes <= alone.image.shared_bytes + 1024
     assert read_resources(program.image.cubin).stack_bytes == 0
 

@@ -2,14 +2,14 @@
 
 import pytest
 from sim_programs import ag_gemm
-from sim_table import Realization
+from sim_table import TRANSFERS
 from triton._C.libtriton import ir, nvidia, passes
 
 
 @pytest.mark.skipif(
     not hasattr(passes.ttgpuir, "add_global_sanitizer"), reason="this Triton has no gsan"
 )
-@pytest.mark.parametrize("realization", Realization)
+@pytest.mark.parametrize("realization", TRANSFERS)
 def test_gsan_instruments_the_fused_kernel(realization, tmp_path):
     fused = ag_gemm(realization.value).ir["fused"]
     path = tmp_path / "fused.ttgir"
