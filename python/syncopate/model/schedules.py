@@ -10,7 +10,7 @@ from syncopate.plan import Buffer, Plan
 from syncopate.plan.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
-    from syncopate.compiler import Strategy
+    from syncopate.strategy import Strategy
     from syncopate.kernels import GemmConfig
 
 __all__ = ["schedule_gemm"]
