@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/Passes.h"
+#include "lowering/RowPlan.h"
 #include "passes/LibraryCalls.h"
 #include "passes/PlanAnalysis.h"
 #include "passes/Realizations.h"
@@ -25,66 +26,6 @@ namespace syncopate {
 using namespace chunk;
 
 namespace {
-
-/// A chunk as rows of bytes, in one of the two buffers that it lies in.
-struct Rows {
-  int64_t offset;
-  int64_t stride;
-};
-
-/// What a pair of regions comes to as rows: all of the same length, `count` at
-/// a time for each of `starts`.
-struct RowPlan {
-  int64_t rowBytes = 1;
-  int64_t count = 1;
-  SmallVector<std::pair<Rows, Rows>> starts;
-};
-
-SmallVector<int64_t> getByteStrides(BufferType type) {
-  SmallVector<int64_t> strides(type.getRank());
-  int64_t stride = type.getElementBytes();
-  for (size_t i = type.getRank(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= type.getShape()[i];
-  }
-  return strides;
-}
-
-/// Merges dimensions that are contiguous on both sides into rows, the next one
-/// into a stride, and enumerates the rest. Rows that are counted at run time
-/// are those of the first dimension.
-RowPlan planRows(BufferType src, ArrayRef<int64_t> srcOffsets, BufferType dst,
-                 ArrayRef<int64_t> dstOffsets, ArrayRef<int64_t> sizes,
-                 bool counted) {
-  SmallVector<int64_t> srcStrides = getByteStrides(src);
-  SmallVector<int64_t> dstStrides = getByteStrides(dst);
-  size_t dim = counted ? 1 : sizes.size() - getNumRowDims(src, dst, sizes);
-  RowPlan plan;
-  plan.rowBytes = src.getRegionBytes(sizes.drop_front(dim));
-  Rows from{0, plan.rowBytes}, to{0, plan.rowBytes};
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    from.offset += srcOffsets[i] * srcStrides[i];
-    to.offset += dstOffsets[i] * dstStrides[i];
-  }
-  if (dim > 0) {
-    --dim;
-    plan.count = sizes[dim];
-    from.stride = srcStrides[dim];
-    to.stride = dstStrides[dim];
-  }
-  plan.starts.emplace_back(from, to);
-  while (dim-- > 0) {
-    auto inner = std::move(plan.starts);
-    plan.starts.clear();
-    for (int64_t i = 0; i < sizes[dim]; ++i)
-      for (auto [a, b] : inner) {
-        a.offset += i * srcStrides[dim];
-        b.offset += i * dstStrides[dim];
-        plan.starts.emplace_back(a, b);
-      }
-  }
-  return plan;
-}
 
 /// What one rank's transfers ask of others, found before any table is written,
 /// since a rank raises what its peers wait for.

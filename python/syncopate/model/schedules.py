@@ -10,8 +10,8 @@ from syncopate.plan import Buffer, Plan
 from syncopate.plan.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
-    from syncopate.strategy import Strategy
     from syncopate.kernels import GemmConfig
+    from syncopate.strategy import Strategy
 
 __all__ = ["schedule_gemm"]
 
