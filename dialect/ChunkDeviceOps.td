@@ -31,6 +31,41 @@ def Chunk_ReadTileOp : Chunk_Op<"read_tile"> {
   let assemblyFormat = "$context `[` $position `]` attr-dict `:` type($context)";
 }
 
+def Chunk_TileStepsOp : Chunk_Op<"tile_steps"> {
+  let summary = "the rows of the step table that a tile walks";
+  let description = [{
+    The half-open range of rows of the tile at `position` of this rank's order.
+    `own_begin` and `own_end` are the steps that the kernel itself would take
+    there, as many as there are rows; only a simulator compares the two. Executed
+    by all threads of the computing warps; reads memory that does not change
+    during a call.
+
+    Example:
+    `%begin, %end = chunk.tile_steps %context[%t] own %from, %to : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$position, I32:$own_begin,
+                       I32:$own_end);
+  let results = (outs I32:$begin, I32:$end);
+  let assemblyFormat = [{
+    $context `[` $position `]` `own` $own_begin `,` $own_end attr-dict
+    `:` type($context)
+  }];
+}
+
+def Chunk_ReadStepOp : Chunk_Op<"read_step"> {
+  let summary = "read a row of the step table";
+  let description = [{
+    Which step row `row` says to take, and the range of the wait table that it
+    waits for. Executed and read like a row of the tile table.
+
+    Example:
+    `%step, %begin, %end = chunk.read_step %context[%row] : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$row);
+  let results = (outs I32:$step, I32:$wait_begin, I32:$wait_end);
+  let assemblyFormat = "$context `[` $row `]` attr-dict `:` type($context)";
+}
+
 def Chunk_InputRowsOp : Chunk_Op<"input_rows"> {
   let summary = "the rows of a buffer that are the rank's own input";
   let description = [{

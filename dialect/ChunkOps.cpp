@@ -214,6 +214,40 @@ SmallVector<FootprintOp> KernelOp::getFootprints() {
   return llvm::to_vector(getBody().getOps<FootprintOp>());
 }
 
+bool FootprintOp::takesStep() {
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  return getMap().getNumDims() > kernel.getTiles().size();
+}
+
+StepsOp KernelOp::getSteps(int64_t rank) {
+  for (auto steps : getBody().getOps<StepsOp>())
+    if (!steps.getRank() || static_cast<int64_t>(*steps.getRank()) == rank)
+      return steps;
+  return {};
+}
+
+std::optional<std::pair<int64_t, int64_t>>
+StepsOp::getRange(ArrayRef<int64_t> coordinates) {
+  int64_t begin = 0, end = kMaxStep;
+  for (AffineExpr expr : getBegin().getResults()) {
+    std::optional<int64_t> value = evaluate(expr, coordinates);
+    if (!value)
+      return std::nullopt;
+    begin = std::max(begin, *value);
+  }
+  std::optional<int64_t> last;
+  for (AffineExpr expr : getEnd().getResults()) {
+    std::optional<int64_t> value = evaluate(expr, coordinates);
+    if (!value)
+      return std::nullopt;
+    last = std::min(last.value_or(*value), *value);
+  }
+  if (begin > kMaxStep || *last > kMaxStep)
+    return std::nullopt;
+  end = std::max(begin, *last);
+  return std::pair(begin, end);
+}
+
 std::optional<int64_t> KernelOp::getInteger(StringRef name) {
   if (DictionaryAttr integers = getIntegersAttr())
     if (auto value = integers.getAs<IntegerAttr>(name))

@@ -635,7 +635,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     Footprints then say what tiles may read at most. That a tile reads no more
     than these transfers bring is up to whoever fills the buffer.
 
-    The body holds `chunk.footprint`s of bound arguments: written by hand, or by
+    The body holds `chunk.footprint`s of bound arguments, and `chunk.steps` if
+    tiles walk steps that the schedule orders: written by hand, or by
     `chunk-infer-tile-footprints`.
 
     Constraints:
@@ -644,7 +645,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     * (kernel_c2) `ctas` is in [1, 2^31), and so is its sum with `comm_ctas`,
       which is not negative.
     * (kernel_c3) argument names are unique and as many as the buffers.
-    * (kernel_c4) the body holds footprints only.
+    * (kernel_c4) the body holds footprints and steps only; steps are said once
+      for all ranks, or once for each.
     * (kernel_c5) `integers` holds 64-bit integers.
     * (kernel_c6) the buffer of `needs` is one of i32 of one dimension, and has
       an entry for each first coordinate behind its first one.
@@ -653,6 +655,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     * (kernel_c8) `parts` is positive. If it is above 1, the grid has one or two
       dimensions, all parts of the last round have a CTA of their own, and there
       are no `needs`.
+    * (kernel_c9) a kernel whose tiles walk steps has neither `needs` nor `parts`.
 
     Example:
 
@@ -695,6 +698,8 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     ::mlir::TypedValue<BufferType> getBoundBuffer(::llvm::StringRef name);
     /// The footprint ops of the body.
     ::llvm::SmallVector<FootprintOp> getFootprints();
+    /// What says which steps the tiles of a rank have; null if nothing does.
+    StepsOp getSteps(int64_t rank);
     /// The value of the integer argument called `name`, if it is known.
     ::std::optional<int64_t> getInteger(::llvm::StringRef name);
   }];
@@ -704,14 +709,15 @@ def Chunk_FootprintOp : Chunk_Op<"footprint", [HasParent<"KernelOp">]> {
   let summary = "the region of an argument that one tile accesses";
   let description = [{
     Tile (m, n, ...) accesses the region of these sizes at the offsets given
-    by the map, clipped to the buffer.
+    by the map, clipped to the buffer. A map that takes one dimension more is
+    that of a read at a step of the tile, whose number is the last one.
 
     Constraints:
     * (footprint_c1) the argument is bound by the kernel.
-    * (footprint_c2) the map takes as many dimensions as the tile grid has,
-      gives as many results as the buffer has dimensions, and is affine:
-      products and divisions are by constants, divisors are positive, and
-      constants are above -2^63.
+    * (footprint_c2) the map takes as many dimensions as the tile grid has, or,
+      for a read, one more, gives as many results as the buffer has dimensions,
+      and is affine: products and divisions are by constants, divisors are
+      positive, and constants are above -2^63.
     * (footprint_c3) there are as many sizes as dimensions, all in [1, 2^48).
 
     Example:
@@ -725,6 +731,48 @@ def Chunk_FootprintOp : Chunk_Op<"footprint", [HasParent<"KernelOp">]> {
     `` $access $arg `at` $map `sizes` $sizes attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether it is accessed at a step of the tile.
+    bool takesStep();
+  }];
+}
+
+def Chunk_StepsOp : Chunk_Op<"steps", [HasParent<"KernelOp">]> {
+  let summary = "the steps that each tile walks";
+  let description = [{
+    Tile (m, n, ...) takes each step from `begin`, the greatest of what that map
+    gives, to before `end`, the least of what that one gives, once; none if that
+    is empty. In which order is up to the schedule, unless they are `ordered`.
+    With `on`, this is so on one rank.
+
+    Constraints:
+    * (steps_c1) both maps take as many dimensions as the tile grid has, give at
+      least one result, and are affine as those of footprints are.
+    * (steps_c2) the rank is in [0, number of ranks).
+
+    Example: causal attention, of tiles of 128 rows and steps of 64.
+
+    ```mlir
+    chunk.steps from affine_map<(m, h) -> (0)>
+      to affine_map<(m, h) -> (m * 2 + 2, 100)>
+    ```
+  }];
+  let arguments = (ins AffineMapAttr:$begin,
+                       AffineMapAttr:$end,
+                       OptionalAttr<I64Attr>:$rank,
+                       UnitAttr:$ordered);
+  let assemblyFormat = [{
+    (`on` $rank^)? `from` $begin `to` $end (`ordered` $ordered^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What a tile's first step and the one behind its last can be.
+    static constexpr int64_t kMaxStep = int64_t(1) << 24;
+    /// The first step of the tile at these coordinates and the one behind its
+    /// last, if both are in [0, kMaxStep].
+    ::std::optional<::std::pair<int64_t, int64_t>>
+    getRange(::llvm::ArrayRef<int64_t> coordinates);
+  }];
 }
 
 def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
@@ -753,6 +801,9 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
     * `slots`, by `chunk-group-tiles`, if a collective is library calls: of each
       tile, row-major in the grid, in which `call` it is, the `slot` in which it
       is stored, alone or in a row of tiles, and the `second` one of a tile of two ranks' blocks, or -1.
+    * `steps`, `tile_steps`, if tiles walk steps: by `chunk-order-tiles`, lists of
+      them, column `step`, and of each position of the order, which rows its tile
+      takes, `begin, end`; `chunk-place-waits` adds `wait_begin, wait_end`.
 
     Constraints:
     * (schedule_c1) the rank is in [0, number of ranks).
@@ -767,9 +818,20 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
                        OptionalAttr<Chunk_TableAttr>:$calls,
                        OptionalAttr<Chunk_TableAttr>:$groups,
                        OptionalAttr<Chunk_TableAttr>:$tile_groups,
-                       OptionalAttr<Chunk_TableAttr>:$slots);
+                       OptionalAttr<Chunk_TableAttr>:$slots,
+                       OptionalAttr<Chunk_TableAttr>:$steps,
+                       OptionalAttr<Chunk_TableAttr>:$tile_steps);
   let assemblyFormat = "$kernel `rank` $rank attr-dict";
   let hasVerifier = 1;
+  let builders = [
+    /// The order of a rank's tiles alone.
+    OpBuilder<(ins "::mlir::FlatSymbolRefAttr":$kernel, "int64_t":$rank,
+                   "TableAttr":$tiles), [{
+      build($_builder, $_state, kernel, $_builder.getI64IntegerAttr(rank),
+            tiles, TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
+            TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{});
+    }]>
+  ];
 }
 
 include "dialect/ChunkDeviceOps.td"

@@ -18,6 +18,8 @@
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <map>
+
 using namespace mlir;
 using namespace syncopate::chunk;
 
@@ -543,9 +545,55 @@ LogicalResult KernelOp::verify() {
 }
 
 LogicalResult KernelOp::verifyRegions() {
-  for (Operation &op : getBody().getOps())
+  std::map<int64_t, StepsOp> steps;
+  constexpr int64_t all = -1;
+  for (Operation &op : getBody().getOps()) {
+    if (auto said = dyn_cast<StepsOp>(op)) {
+      auto [it, isNew] =
+          steps.try_emplace(said.getRank() ? *said.getRank() : all, said);
+      if (isNew)
+        continue;
+      auto diag = op.emitOpError("expects the steps of a rank to be said once");
+      diag.attachNote(it->second.getLoc()) << "they are said here";
+      return diag;
+    }
     if (!isa<FootprintOp>(op)) // kernel_c4
-      return op.emitOpError("expects a footprint in the body of a kernel");
+      return op.emitOpError(
+          "expects footprints and steps in the body of a kernel");
+  }
+  if (steps.empty())
+    return success();
+  if (!steps.count(all) || steps.size() > 1) {
+    int64_t ranks = cast<PlanOp>((*this)->getParentOp()).getNumRanks();
+    if (steps.count(all) || static_cast<int64_t>(steps.size()) < ranks)
+      return steps.begin()->second.emitOpError()
+             << "expects the steps of all ranks at once, or of each of the "
+             << ranks << " ranks";
+  }
+  if (getNeeds() || getParts() > 1) // kernel_c9
+    return emitOpError() << "expects tiles that walk steps to be whole, and "
+                            "what they need to be known before the kernel runs";
+  return success();
+}
+
+LogicalResult StepsOp::verify() {
+  auto kernel = cast<KernelOp>((*this)->getParentOp());
+  for (AffineMapAttr attr : {getBeginAttr(), getEndAttr()}) { // steps_c1
+    AffineMap map = attr.getValue();
+    if (map.getNumDims() != kernel.getTiles().size() || map.getNumSymbols() ||
+        map.getNumResults() == 0)
+      return emitOpError() << "expects a map from " << kernel.getTiles().size()
+                           << " tile coordinates to at least one step, but "
+                              "got "
+                           << attr;
+    if (!isAffine(map))
+      return emitOpError() << "expects an affine map whose divisors are "
+                              "positive and whose constants are above -2^63, "
+                              "but got "
+                           << attr;
+  }
+  if (getRank()) // steps_c2
+    return verifyRank(*this, "stepped", *getRank());
   return success();
 }
 
@@ -561,9 +609,11 @@ LogicalResult FootprintOp::verify() {
   }
   size_t rank = buffer.getType().getRank();
   AffineMap map = getMap();
-  if (map.getNumDims() != kernel.getTiles().size() || map.getNumSymbols() ||
+  size_t dims = kernel.getTiles().size();
+  bool takesStep = getAccess() == Access::Read && map.getNumDims() == dims + 1;
+  if ((map.getNumDims() != dims && !takesStep) || map.getNumSymbols() ||
       map.getNumResults() != rank) // footprint_c2
-    return emitOpError() << "expects a map from " << kernel.getTiles().size()
+    return emitOpError() << "expects a map from " << dims
                          << " tile coordinates to " << rank
                          << " offsets, but got " << getMapAttr();
   if (!isAffine(map))

@@ -7,6 +7,7 @@
 
 #include "lowering/MemoryAccess.h"
 #include "lowering/SplitTiles.h"
+#include "lowering/StepLoop.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
@@ -128,7 +129,7 @@ private:
     if (!argument)
       return !hasTileLoop && isProgramQuery(value, "tt.get_program_id");
     auto [loop, index] = getCarrier(argument);
-    if (!loop || findMarkers(loop, kTileMarker).empty())
+    if (!loop || (findMarkers(loop, kTileMarker).empty() && !walksSteps(loop)))
       return false;
     // What each turn changes follows the order of the turns.
     return index == ~0u || loop.getYieldedValues()[index] != argument;
@@ -153,6 +154,9 @@ private:
       worklist.append({loop.getInitArgs()[result.getResultNumber()],
                        loop.getYieldedValues()[result.getResultNumber()]});
     } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      // A step is not the place at which it is taken.
+      if (findStep(branch))
+        return;
       worklist.append(
           {branch.thenYield()->getOperand(result.getResultNumber()),
            branch.elseYield()->getOperand(result.getResultNumber())});

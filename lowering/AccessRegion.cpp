@@ -459,8 +459,14 @@ LogicalResult AccessRegions::addRegion(ArrayRef<Sum> offsets,
   }
   if (shift)
     exprs.front() = exprs.front() + shift;
-  region.offsets =
-      AffineMap::get(kernel.getTiles().size(), 0, exprs, kernel.getContext());
+  unsigned dims = kernel.getTiles().size();
+  bool takesStep = llvm::any_of(
+      exprs, [&](AffineExpr expr) { return expr.isFunctionOfDim(dims); });
+  if (takesStep && isWrite)
+    return fail("where it writes depends on a step, and what a tile computes is "
+                "complete with the tile");
+  region.offsets = AffineMap::get(dims + takesStep, 0, exprs,
+                                  kernel.getContext());
   if (!llvm::is_contained(regions, region))
     regions.push_back(std::move(region));
   return success();

@@ -192,12 +192,17 @@ std::optional<ArrayRef<int64_t>> getTileWaits(ScheduleOp schedule) {
   if (!schedule.getWaits() || !schedule.getTiles())
     return std::nullopt;
   ArrayRef<int64_t> values = schedule.getWaits()->getValues();
-  TableAttr tiles = *schedule.getTiles();
-  int64_t column = tiles.getColumn("wait_end"), end = 0;
-  if (column < 0)
-    return std::nullopt;
-  for (int64_t row = 0, rows = tiles.getNumRows(); row < rows; ++row)
-    end = std::max(end, tiles.getRow(row)[column]);
+  int64_t end = 0;
+  for (std::optional<TableAttr> table :
+       {schedule.getTiles(), schedule.getSteps()}) {
+    if (!table)
+      continue;
+    int64_t column = table->getColumn("wait_end");
+    if (column < 0)
+      return std::nullopt;
+    for (int64_t row = 0, rows = table->getNumRows(); row < rows; ++row)
+      end = std::max(end, table->getRow(row)[column]);
+  }
   if (schedule.getWaits()->getColumns().size() != 2 ||
       end > schedule.getWaits()->getNumRows())
     return std::nullopt;

@@ -93,8 +93,8 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, TileSumOp, TileSlotOp,
-              FinishTileOp, RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, TileStepsOp, ReadStepOp, InputRowsOp, WaitOp,
+              TileSumOp, TileSlotOp, FinishTileOp, RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -177,6 +177,8 @@ private:
   static std::string getFunctionName(Operation *op) {
     return TypeSwitch<Operation *, std::string>(op)
         .Case([](ReadTileOp) { return "read_tile"; })
+        .Case([](TileStepsOp) { return "tile_steps"; })
+        .Case([](ReadStepOp) { return "read_step"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })

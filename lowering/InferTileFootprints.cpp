@@ -9,6 +9,7 @@
 #include "lowering/MemoryAccess.h"
 #include "lowering/Passes.h"
 #include "lowering/SplitTiles.h"
+#include "lowering/StepLoop.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TritonModule.h"
 
@@ -25,12 +26,14 @@ using namespace chunk;
 namespace {
 
 /// What to write for an access that is not understood, in Python and in IR.
-std::string describeAnnotation(KernelOp kernel, StringAttr name,
-                               Access access) {
-  static constexpr StringRef coordinates[] = {"m", "n", "k"};
+std::string describeAnnotation(KernelOp kernel, StringAttr name, Access access,
+                               bool atStep) {
   auto join = [](ArrayRef<StringRef> words) { return llvm::join(words, ", "); };
-  std::string tile =
-      join(ArrayRef(coordinates).take_front(kernel.getTiles().size()));
+  SmallVector<StringRef> coordinates{"m", "n", "k"};
+  coordinates.resize(kernel.getTiles().size());
+  if (atStep)
+    coordinates.push_back("step");
+  std::string tile = join(coordinates);
   size_t rank = kernel.getBoundBuffer(name.getValue()).getType().getRank();
   std::string dims = join(SmallVector<StringRef>(rank, "..."));
   std::string tuple = "(" + dims + (rank == 1 ? ",)" : ")");
@@ -63,6 +66,14 @@ private:
     });
   }
 
+  static bool isInSteps(Operation *op) {
+    for (Operation *parent = op->getParentOp(); parent;
+         parent = parent->getParentOp())
+      if (auto loop = dyn_cast<scf::ForOp>(parent); loop && walksSteps(loop))
+        return true;
+    return false;
+  }
+
   LogicalResult infer(KernelOp kernel) {
     ModuleOp ttir = findModule(getOperation(), kTTIRModule);
     Operation *function =
@@ -77,12 +88,15 @@ private:
                  << kTTIRModule;
       return success();
     }
-    if (failed(verifyTileLoop(kernel, function)))
+    if (failed(verifyTileLoop(kernel, function)) ||
+        failed(verifyStepLoops(kernel, function)))
       return failure();
     // What is inferred of one argument says nothing of another, and all are
     // looked at before the first footprint is added.
     SmallVector<std::tuple<StringAttr, Access, Region>> found;
     KernelValues values(kernel);
+    if (failed(inferSteps(kernel, function, values)))
+      return failure();
     for (Attribute attr : kernel.getArgNames())
       if (failed(inferArgument(kernel, function, cast<StringAttr>(attr), values,
                                found)))
@@ -131,7 +145,9 @@ private:
             kernel.emitOpError()
             << "cannot infer which part of " << name << " a tile "
             << (isWrite ? "writes" : "reads") << ": " << regions.getReason()
-            << "; " << describeAnnotation(kernel, name, access);
+            << "; "
+            << describeAnnotation(kernel, name, access,
+                                  !isWrite && isInSteps(item.op));
         diag.attachNote(item.op->getLoc())
             << "the access by " << item.op->getName().getStringRef();
         if (Value culprit = regions.getCulprit())

@@ -7,7 +7,9 @@
 
 #include "lowering/KernelValues.h"
 #include "lowering/SplitTiles.h"
+#include "lowering/StepLoop.h"
 #include "lowering/TritonModule.h"
+#include "passes/KernelDependence.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/AffineMap.h"
@@ -115,8 +117,34 @@ bool syncopate::collectAdded(Value yielded, Value carried,
 
 scf::ForOp syncopate::getInnerLoop(BlockArgument argument) {
   auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-  // The loop over tiles holds the marker.
-  return loop && findMarkers(loop, kTileMarker).empty() ? loop : scf::ForOp();
+  // The loop over tiles holds the marker. Steps come in the order of the
+  // schedule.
+  return loop && findMarkers(loop, kTileMarker).empty() && !walksSteps(loop)
+             ? loop
+             : scf::ForOp();
+}
+
+std::optional<int64_t> KernelValues::getLastStep() {
+  if (lastStep)
+    return *lastStep;
+  lastStep.emplace(0);
+  int64_t ranks = cast<PlanOp>(kernel->getParentOp()).getNumRanks();
+  for (int64_t rank = 0; rank < ranks && *lastStep; ++rank) {
+    StepsOp steps = kernel.getSteps(rank);
+    for (int64_t tile = 0, e = kernel.getNumTiles(); steps && tile < e;
+         ++tile) {
+      auto range =
+          steps.getRange(KernelDependence::getCoordinates(kernel, tile));
+      if (!range) {
+        *lastStep = std::nullopt;
+        break;
+      }
+      *lastStep = std::max(**lastStep, range->second - 1);
+    }
+    if (steps && !steps.getRank())
+      break;
+  }
+  return *lastStep;
 }
 
 const Offset &KernelValues::getOffset(Value value, unsigned depth) {
@@ -293,6 +321,16 @@ Offset KernelValues::evaluate(Value value, unsigned depth) {
         Variable::Coordinate, 0, getAffineDimExpr(number, kernel.getContext()),
         kernel.getTiles()[number] - 1, true}));
   }
+  auto branch = dyn_cast<scf::IfOp>(op);
+  if (branch && findStep(branch))
+    return Offset::exactly(Sum(Variable{
+        Variable::Coordinate, 0,
+        getAffineDimExpr(kernel.getTiles().size(), kernel.getContext()),
+        getLastStep(), true}));
+  // As many rows of the table as the kernel's own steps.
+  if (isStepsMarker(op))
+    return getOffset(op->getOperand(cast<OpResult>(value).getResultNumber()),
+                     depth + 1);
   if (isNamed(op, "tt.get_program_id"))
     return Offset::unknown(value, kPosition);
   if (isNamed(op, "tt.splat") || isNamed(op, "tt.broadcast") ||
@@ -332,7 +370,7 @@ Offset KernelValues::evaluate(Value value, unsigned depth) {
   if (auto select = dyn_cast<arith::SelectOp>(op))
     return choose(value, select.getCondition(), select.getTrueValue(),
                   select.getFalseValue(), depth);
-  if (auto branch = dyn_cast<scf::IfOp>(op)) {
+  if (branch) {
     unsigned number = cast<OpResult>(value).getResultNumber();
     return choose(value, branch.getCondition(),
                   branch.thenYield()->getOperand(number),

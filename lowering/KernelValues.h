@@ -73,7 +73,11 @@ private:
               llvm::StringRef reason,
               std::optional<int64_t> greatest = std::nullopt);
 
+  /// The greatest step that a tile of any rank has, if all are in range.
+  std::optional<int64_t> getLastStep();
+
   chunk::KernelOp kernel;
+  std::optional<std::optional<int64_t>> lastStep;
   llvm::DenseMap<mlir::Value, std::unique_ptr<Offset>> known, misfits;
   llvm::DenseMap<mlir::Operation *, unsigned> loops;
   llvm::DenseMap<mlir::Value, unsigned> hidden;
@@ -100,7 +104,8 @@ void moveLanes(Offset &offset, llvm::ArrayRef<unsigned> moved);
 bool collectAdded(mlir::Value yielded, mlir::Value carried,
                   llvm::SmallVectorImpl<std::pair<mlir::Value, bool>> &added);
 
-/// The loop that carries `value` over its turns, if it stands inside a tile.
+/// The loop that carries `value` over its turns, if it stands inside a tile and
+/// its turns come in the order in which the kernel counts them.
 mlir::scf::ForOp getInnerLoop(mlir::BlockArgument argument);
 
 } // namespace syncopate

@@ -7,6 +7,7 @@
 
 #include "lowering/Passes.h"
 #include "lowering/SplitTiles.h"
+#include "lowering/StepLoop.h"
 #include "lowering/TileLoop.h"
 #include "lowering/TileStores.h"
 #include "lowering/TritonModule.h"
@@ -59,6 +60,8 @@ private:
     SmallVector<Operation *> markers = findMarkers(function, kTileMarker);
     if (markers.empty())
       return kernel.emitOpError() << "expects a tile marker in the kernel";
+    if (failed(replaceSteps(kernel, function, context)))
+      return failure();
     for (Operation *marker : markers)
       if (failed(replaceMarker(kernel, marker, context)))
         return failure();
@@ -67,6 +70,39 @@ private:
     removeLastPartMarkers(function);
     hideCommCtas(kernel, function);
     wrapBody(kernel, body.front(), context, input);
+    return success();
+  }
+
+  /// Lets loops over steps walk rows of the table of steps, and wait.
+  static LogicalResult replaceSteps(KernelOp kernel, Operation *function,
+                                    Value context) {
+    for (Operation *marker : findStepsMarkers(function)) {
+      Operation *tile = findTileOfSteps(marker);
+      if (!tile) {
+        InFlightDiagnostic diag = kernel.emitOpError();
+        diag << "cannot tell which tile has the steps that a loop walks: Triton "
+                "has moved them apart; leave flatten=True out of tl.range";
+        diag.attachNote(marker->getLoc()) << "the marker";
+        return diag;
+      }
+      OpBuilder builder(marker);
+      auto rows = TileStepsOp::create(builder, marker->getLoc(), context,
+                                      tile->getOperands().back(),
+                                      marker->getOperand(0),
+                                      marker->getOperand(1));
+      marker->replaceAllUsesWith(rows->getResults());
+      marker->erase();
+    }
+    for (Operation *marker : findMarkers(function, kStepMarker)) {
+      OpBuilder builder(marker);
+      Location loc = marker->getLoc();
+      auto read =
+          ReadStepOp::create(builder, loc, context, marker->getOperand(0));
+      WaitOp::create(builder, loc, context, read.getWaitBegin(),
+                     read.getWaitEnd());
+      marker->getResult(0).replaceAllUsesWith(read.getStep());
+      marker->erase();
+    }
     return success();
   }
 

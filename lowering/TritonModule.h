@@ -23,6 +23,10 @@ inline constexpr llvm::StringLiteral kDeviceModule = "device";
 
 /// First lines of the inline assembly that marks a place.
 inline constexpr llvm::StringLiteral kTileMarker = "// syncopate.tile";
+inline constexpr llvm::StringLiteral kStepsMarker = "// syncopate.steps";
+inline constexpr llvm::StringLiteral kOrderedStepsMarker =
+    "// syncopate.ordered_steps";
+inline constexpr llvm::StringLiteral kStepMarker = "// syncopate.step";
 inline constexpr llvm::StringLiteral kLastPartMarker = "// syncopate.last_part";
 inline constexpr llvm::StringLiteral kYieldMarker = "// syncopate.yield";
 inline constexpr llvm::StringLiteral kComputeMarker = "// syncopate.compute";

@@ -74,7 +74,8 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       counted(kernel.getNeeds() != nullptr),
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), rings(ranks), ringQueues(ranks), ringSteps(ranks),
-      tileSeen(ranks), storeSeen(ranks), hostSeen(ranks), endSeen(ranks),
+      tileSeen(ranks), storeSeen(ranks), tileWaits(ranks), hostSeen(ranks),
+      endSeen(ranks),
       groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
@@ -89,6 +90,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       return;
     tileNumbers[rank].assign(numbers->begin(), numbers->end());
     addQueues(rank);
+    addTileWaits(rank);
     int64_t numCtas = getNumCtas(rank);
     strands.push_back({rank, Part::Host, 0, 0, 0, none});
     partsLeft[rank] = numCtas;
@@ -149,6 +151,26 @@ void CallOrder::addQueues(int64_t rank) {
         getQueue(rank, static_cast<Realization>(command.realization)));
     positions[rank].push_back({queue, unsigned(queues[queue].size())});
     queues[queue].push_back({static_cast<int64_t>(row), none});
+  }
+}
+
+void CallOrder::addTileWaits(int64_t rank) {
+  if (!kernel.getSteps(rank))
+    return;
+  const ScheduleTables &mine = tables[rank];
+  auto none = std::make_shared<const Vector>();
+  for (auto [position, tile] : llvm::enumerate(mine.getTiles())) {
+    TileWaits &waits = tileWaits[rank].emplace_back();
+    llvm::append_range(waits.rows, mine.getWaits(tile.waits));
+    waits.ofTile = waits.rows.size();
+    for (auto [number, step] : llvm::enumerate(mine.getSteps(position))) {
+      ArrayRef<WaitRow> rows = mine.getWaits(step.waits);
+      if (rows.empty())
+        continue;
+      llvm::append_range(waits.rows, rows);
+      waits.ends.push_back(waits.rows.size());
+      waits.steps.push_back({static_cast<int64_t>(number), none});
+    }
   }
 }
 
@@ -286,13 +308,12 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
 }
 
 LogicalResult CallOrder::checkWaits(int64_t rank) {
-  const ScheduleTables &mine = tables[rank];
   for (unsigned number = firstStrand[rank];
        number < strands.size() && strands[number].rank == rank; ++number) {
     Strand strand = strands[number];
     for (int64_t steps = getNumSteps(strand); strand.step < steps;
          ++strand.step)
-      for (const WaitRow &wait : mine.getWaits(getStepWaits(strand)))
+      for (const WaitRow &wait : getWaits(strand))
         if (failed(checkWait(strand, wait)))
           return failure();
   }
@@ -422,6 +443,42 @@ RowRange CallOrder::getStepWaits(const Strand &strand) {
   llvm_unreachable("unknown part");
 }
 
+CallOrder::TileWaits *CallOrder::getTileWaits(const Strand &strand) {
+  if (strand.part != Part::Cta || tileWaits[strand.rank].empty())
+    return nullptr;
+  TileStep step = getTileStep(strand);
+  return step.isStore || !isTile(strand.rank, step)
+             ? nullptr
+             : &tileWaits[strand.rank][step.position];
+}
+
+ArrayRef<WaitRow> CallOrder::getWaits(const Strand &strand) {
+  if (TileWaits *waits = getTileWaits(strand))
+    return waits->rows;
+  return tables[strand.rank].getWaits(getStepWaits(strand));
+}
+
+void CallOrder::noteSteps(const Strand &strand) {
+  TileWaits *waits = getTileWaits(strand);
+  if (!waits)
+    return;
+  if (strand.wait == waits->ofTile)
+    tileSeen[strand.rank][getTileStep(strand).position] = strand.seen;
+  for (auto [end, step] : llvm::zip(waits->ends, waits->steps))
+    if (strand.wait == end)
+      step.seen = strand.seen;
+}
+
+CallOrder::Seen CallOrder::getSeenAtStore(const Strand &cta, TileStep step) {
+  TileStep next{step.number + 1, step.position + ctas, /*isStore=*/false};
+  if (tileWaits[cta.rank].empty() || !isTile(cta.rank, next))
+    return cta.seen;
+  Seen seen = tileSeen[cta.rank][next.position];
+  for (const WaitRow &wait : getWaits(cta))
+    join(seen, *findFlag(cta.rank, wait.signal)->seen);
+  return seen;
+}
+
 void CallOrder::start(unsigned number, const Seen &seen) {
   strands[number].seen = strands[number].started = seen;
   strands[number].running = true;
@@ -523,14 +580,16 @@ void CallOrder::advance(unsigned number) {
       strand.held = true;
       return;
     }
-    ArrayRef<WaitRow> waits =
-        tables[strand.rank].getWaits(getStepWaits(strand));
-    for (int64_t count = waits.size(); strand.wait < count; ++strand.wait)
+    ArrayRef<WaitRow> waits = getWaits(strand);
+    for (int64_t count = waits.size(); strand.wait < count; ++strand.wait) {
+      noteSteps(strand);
       if (!isOver(strand, waits[strand.wait])) {
         findFlag(strand.rank, waits[strand.wait].signal)
             ->waiting.push_back(number);
         return;
       }
+    }
+    noteSteps(strand);
     perform(strand);
   }
   strand.done = true;
@@ -580,10 +639,12 @@ void CallOrder::perform(Strand &strand) {
     if (TileStep step = getTileStep(strand); step.isStore) {
       for (unsigned other : getSharing(strand))
         join(strand.seen, *strands[other].seen);
-      storeSeen[strand.rank][step.position] = strand.seen;
-      finishTile(strand, step);
+      Seen seen = getSeenAtStore(strand, step);
+      storeSeen[strand.rank][step.position] = seen;
+      finishTile(strand, step, std::move(seen));
     } else if (isTile(strand.rank, step)) {
-      tileSeen[strand.rank][step.position] = strand.seen;
+      if (!getTileWaits(strand))
+        tileSeen[strand.rank][step.position] = strand.seen;
       // It has waited for what it reads, which may be nothing.
       if (counted)
         strand.seen = strand.started;
@@ -607,12 +668,11 @@ void CallOrder::performCommand(Strand &strand, Position position) {
     raise(signal.rank, signal.signal, *after);
 }
 
-void CallOrder::finishTile(const Strand &cta, TileStep step) {
+void CallOrder::finishTile(const Strand &cta, TileStep step, Seen seen) {
   int64_t number = getTileGroup(cta.rank, step.position).group;
   if (number == kNoGroup)
     return;
   Group &group = groups[cta.rank][number];
-  Seen seen = cta.seen;
   set(seen, tileComponent(cta.rank, cta.number), step.number + 1);
   join(group.seen, *seen);
   if (std::optional<int64_t> part = kernel.getPartAt(step.position))

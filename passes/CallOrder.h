@@ -63,6 +63,11 @@ public:
   /// to the rest of its queue only when it has carried out all that tiles hand
   /// over: it may do so earlier, but it only looks, and does not wait.
   ///
+  /// A tile that walks steps is taken to wait for all of them before its CTA
+  /// stores the tile before, as the first of them may be in a pipelined loop;
+  /// and what these waits teach is taken to be known at that store no more than
+  /// in one that is not.
+  ///
   /// A tile that several CTAs compute is stored by the last that comes to its
   /// end, which has then seen what all of them had. Here each of them waits for
   /// the others and stores: whoever does it in truth, the others do no more.
@@ -94,6 +99,16 @@ public:
   }
   const Seen &atTile(int64_t rank, int64_t position) const {
     return tileSeen[rank][position];
+  }
+  /// The steps of that tile that wait, by their place among its steps, and what
+  /// has been seen when the loads of each may start.
+  struct StepSeen {
+    int64_t step;
+    Seen seen;
+  };
+  llvm::ArrayRef<StepSeen> atSteps(int64_t rank, int64_t position) const {
+    return tileWaits[rank].empty() ? llvm::ArrayRef<StepSeen>()
+                                   : tileWaits[rank][position].steps;
   }
   /// What has been seen when that tile stores what it has computed.
   const Seen &atStore(int64_t rank, int64_t position) const {
@@ -252,8 +267,25 @@ private:
   mlir::LogicalResult collectTwins();
   void addQueues(int64_t rank);
 
-  /// What strand `strand` does at its present step.
+  /// What a tile that walks steps waits for: `ofTile` rows, then those of its
+  /// steps, of which each ends in front of the row in `ends`.
+  struct TileWaits {
+    llvm::SmallVector<WaitRow, 2> rows;
+    int64_t ofTile;
+    llvm::SmallVector<int64_t, 1> ends;
+    llvm::SmallVector<StepSeen, 1> steps;
+  };
+  void addTileWaits(int64_t rank);
+  /// The waits of a strand that starts a tile that walks steps, or null.
+  TileWaits *getTileWaits(const Strand &strand);
+  /// Keeps what has been seen when a tile, or one of its steps, has waited.
+  void noteSteps(const Strand &strand);
+  /// What is known when a tile is stored.
+  Seen getSeenAtStore(const Strand &cta, TileStep step);
+
+  /// What strand `strand` waits for at its present step.
   RowRange getStepWaits(const Strand &strand);
+  llvm::ArrayRef<WaitRow> getWaits(const Strand &strand);
   int64_t getNumSteps(const Strand &strand);
   void start(unsigned strand, const Seen &seen);
   void run();
@@ -271,7 +303,7 @@ private:
   void raise(int64_t rank, int64_t signal, const Vector &seen);
   void finishPart(int64_t rank, const Seen &seen);
   /// A tile of a CTA is done.
-  void finishTile(const Strand &cta, TileStep step);
+  void finishTile(const Strand &cta, TileStep step, Seen seen);
 
   /// Errors, and the words in which they speak.
   mlir::LogicalResult reportStuck();
@@ -306,6 +338,8 @@ private:
   /// By rank and row, where the commands that tiles hand over stand there.
   std::vector<llvm::DenseMap<int64_t, std::pair<int64_t, int64_t>>> ringSteps;
   std::vector<std::vector<Seen>> tileSeen, storeSeen;
+  /// By rank and position, if tiles walk steps.
+  std::vector<std::vector<TileWaits>> tileWaits;
   std::vector<Seen> hostSeen, endSeen;
   /// By rank and group, the tiles left, and what those that are done have seen.
   struct Group {

@@ -19,9 +19,7 @@ LogicalResult CallOrder::reportStuck() {
   // Every strand that is not done waits for one that is not done: following
   // them leads into a circle.
   auto getFlag = [&](const Strand &strand) {
-    RowRange range = getStepWaits(strand);
-    return findFlag(strand.rank,
-                    tables[strand.rank].getWaits(range)[strand.wait].signal);
+    return findFlag(strand.rank, getWaits(strand)[strand.wait].signal);
   };
   auto getNext = [&](const Strand &strand) -> unsigned {
     if (strand.held)

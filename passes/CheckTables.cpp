@@ -209,6 +209,8 @@ private:
                             "starts without a wait for a transfer that brings "
                             "what it reads",
                             id);
+      if (failed(checkSteps(mine, position, tile, dependence, lastOfSet)))
+        return failure();
       for (unsigned id : lastOfSet[dependence.getSummedSet(tile)])
         if (!CallOrder::isComplete(last[id], order.atStore(rank, position)))
           return reportTile(mine, position,
@@ -219,8 +221,42 @@ private:
     return success();
   }
 
+  /// What a step reads has come when its loads may start. Later steps have seen
+  /// no less than earlier ones.
+  LogicalResult checkSteps(const ScheduleTables &mine, int64_t position,
+                           int64_t tile, KernelDependence &dependence,
+                           ArrayRef<SmallVector<unsigned>> lastOfSet) {
+    ArrayRef<StepRow> steps = mine.getSteps(position);
+    if (steps.empty())
+      return success();
+    ArrayRef<unsigned> sets =
+        dependence.getStepSets(dependence.getSteps(tile).list);
+    Seen seen = order.atTile(mine.getRank(), position);
+    auto waiting = order.atSteps(mine.getRank(), position);
+    llvm::BitVector found(lastOfSet.size());
+    for (auto [number, step] : llvm::enumerate(steps)) {
+      if (!waiting.empty() &&
+          waiting.front().step == static_cast<int64_t>(number)) {
+        seen = waiting.front().seen;
+        waiting = waiting.drop_front();
+      }
+      unsigned set = sets[step.step];
+      if (found.test(set))
+        continue;
+      found.set(set);
+      for (unsigned id : lastOfSet[set])
+        if (!CallOrder::isComplete(last[id], seen))
+          return reportTile(mine, position,
+                            "starts step " + Twine(step.step) +
+                                " without a wait for a transfer that brings "
+                                "what it reads",
+                            id);
+    }
+    return success();
+  }
+
   LogicalResult reportTile(const ScheduleTables &mine, int64_t position,
-                           StringRef what, unsigned id) {
+                           const Twine &what, unsigned id) {
     InFlightDiagnostic diag = kernel.emitOpError();
     diag << "tile ["
          << ArrayRef(mine.getTiles()[position].coordinates)

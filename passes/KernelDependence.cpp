@@ -48,15 +48,25 @@ Box syncopate::getAccessedBox(FootprintOp footprint, BufferType type,
   return region;
 }
 
+/// Begins an error at a read, in words that name the tile and the step.
+static InFlightDiagnostic reportTile(KernelOp kernel, FootprintOp footprint,
+                                     int64_t rank,
+                                     ArrayRef<int64_t> coordinates) {
+  size_t dims = kernel.getTiles().size();
+  InFlightDiagnostic diag = kernel.emitOpError();
+  if (footprint.takesStep())
+    diag << "step " << coordinates[dims] << " of ";
+  diag << "tile [" << coordinates.take_front(dims) << "] of rank " << rank;
+  return diag;
+}
+
 /// Reports the bytes in `missing`, and transfers that bring them to the rank
 /// without the kernel coming after them.
 static void reportMissing(PlanGraph &graph, KernelOp kernel,
                           FootprintOp footprint, int64_t rank,
                           ArrayRef<int64_t> coordinates, const Box &missing) {
-  size_t dims = kernel.getTiles().size();
-  InFlightDiagnostic diag = kernel.emitOpError();
-  diag << "tile [" << coordinates.take_front(dims) << "] of rank " << rank
-       << " would wait for ever: it reads " << footprint.getArgAttr()
+  InFlightDiagnostic diag = reportTile(kernel, footprint, rank, coordinates);
+  diag << " would wait for ever: it reads " << footprint.getArgAttr()
        << " at offsets [" << missing.offsets << "] sizes [" << missing.sizes
        << "], which is no input of the rank and which no transfer that the "
           "kernel comes after brings";
@@ -76,9 +86,8 @@ static void reportMissing(PlanGraph &graph, KernelOp kernel,
 static void reportRace(PlanGraph &graph, KernelOp kernel, FootprintOp footprint,
                        int64_t rank, ArrayRef<int64_t> coordinates,
                        unsigned writer) {
-  InFlightDiagnostic diag = kernel.emitOpError();
-  diag << "tile [" << coordinates.take_front(kernel.getTiles().size())
-       << "] of rank " << rank << " reads of " << footprint.getArgAttr()
+  InFlightDiagnostic diag = reportTile(kernel, footprint, rank, coordinates);
+  diag << " reads of " << footprint.getArgAttr()
        << " what a transfer may be writing: the kernel does not come after it";
   diag.attachNote(graph.getTransfer(writer).getLoc()) << "the transfer";
   diag.attachNote(footprint.getLoc()) << "the tile reads by this footprint";
@@ -87,7 +96,8 @@ static void reportRace(PlanGraph &graph, KernelOp kernel, FootprintOp footprint,
 FailureOr<SmallVector<unsigned>>
 KernelDependence::findTransfers(PlanGraph &graph, KernelOp kernel,
                                 FootprintOp footprint, Place place,
-                                const Box &region, ArrayRef<int64_t> tile,
+                                const Box &region,
+                                ArrayRef<int64_t> coordinates,
                                 const llvm::BitVector &isAncestor) {
   SmallVector<unsigned> found;
   SmallVector<Box> missing{region};
@@ -107,11 +117,12 @@ KernelDependence::findTransfers(PlanGraph &graph, KernelOp kernel,
       subtract(missing, graph.getDstBox(id));
   });
   if (!missing.empty()) {
-    reportMissing(graph, kernel, footprint, place.first, tile, missing.front());
+    reportMissing(graph, kernel, footprint, place.first, coordinates,
+                  missing.front());
     return failure();
   }
   if (racing) {
-    reportRace(graph, kernel, footprint, place.first, tile, *racing);
+    reportRace(graph, kernel, footprint, place.first, coordinates, *racing);
     return failure();
   }
   return found;
@@ -189,9 +200,13 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
   for (unsigned id : graph.getAncestors(kernel.getDependencies()))
     isAncestor.set(id);
   SmallVector<Accesses> reads, writes;
+  SmallVector<FootprintOp> stepReads;
   for (FootprintOp footprint : kernel.getFootprints())
-    (footprint.getAccess() == Access::Read ? reads : writes)
-        .emplace_back(kernel, footprint);
+    if (footprint.takesStep())
+      stepReads.push_back(footprint);
+    else
+      (footprint.getAccess() == Access::Read ? reads : writes)
+          .emplace_back(kernel, footprint);
 
   // What regions need, and what tiles need, which is that of several regions.
   Numbering perRegion, perTile;
@@ -213,17 +228,17 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
     return it->second;
   };
   auto findRegion =
-      [&](Accesses &access,
-          const std::array<int64_t, 3> &tile) -> FailureOr<unsigned> {
-    Box region =
-        getAccessedBox(access.footprint, access.buffer.getType(), tile);
+      [&](FootprintOp footprint,
+          ArrayRef<int64_t> coordinates) -> FailureOr<unsigned> {
+    auto buffer = kernel.getBoundBuffer(footprint.getArg());
+    Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
     if (region.isEmpty())
       return 0;
-    Place place{rank, access.buffer};
-    if (access.footprint.getAccess() == Access::Write)
+    Place place{rank, buffer};
+    if (footprint.getAccess() == Access::Write)
       return perRegion.get(findAccumulated(graph, place, region));
-    auto transfers = findTransfers(graph, kernel, access.footprint, place,
-                                   region, tile, isAncestor);
+    auto transfers = findTransfers(graph, kernel, footprint, place, region,
+                                   coordinates, isAncestor);
     if (failed(transfers))
       return failure();
     return perRegion.get(std::move(*transfers));
@@ -244,7 +259,7 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
           for (Accesses &access : kind ? writes : reads) {
             unsigned &known = access.at(tile);
             if (known == Accesses::kUnknown) {
-              FailureOr<unsigned> region = findRegion(access, tile);
+              FailureOr<unsigned> region = findRegion(access.footprint, tile);
               if (failed(region)) {
                 valid = false;
                 return;
@@ -259,6 +274,95 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
           }
           (kind ? summedSetOf : setOf).push_back(lastSet[kind]);
         }
+  valid = succeeded(findSteps(
+      kernel, stepReads,
+      [&](ArrayRef<int64_t> coordinates) -> FailureOr<unsigned> {
+        Regions regions;
+        for (FootprintOp footprint : stepReads) {
+          FailureOr<unsigned> region = findRegion(footprint, coordinates);
+          if (failed(region))
+            return failure();
+          regions.push_back(*region);
+        }
+        return findSet(regions);
+      }));
+  if (!valid)
+    return;
   for (unsigned number = 0; number < perTile.size(); ++number)
     sets.emplace_back(perTile[number]);
+}
+
+LogicalResult KernelDependence::findSteps(KernelOp kernel,
+                                          ArrayRef<FootprintOp> reads,
+                                          Numbered find) {
+  StepsOp steps = kernel.getSteps(rank);
+  if (!steps) {
+    if (reads.empty())
+      return success();
+    FootprintOp read = reads.front();
+    return read.emitOpError()
+           << "expects a chunk.steps in the body of the kernel, which says what "
+              "steps a tile has";
+  }
+  ArrayRef<int64_t> grid = kernel.getTiles();
+  int64_t behind = 0;
+  for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
+    auto coordinates = getCoordinates(kernel, tile);
+    auto range = steps.getRange(coordinates);
+    if (!range)
+      return steps.emitOpError()
+             << "expects steps in [0, " << StepsOp::kMaxStep
+             << "), but those of tile ["
+             << ArrayRef(coordinates).take_front(grid.size())
+             << "] are not all in it";
+    stepsOf.push_back({0, range->first, range->second});
+    behind = std::max(behind, range->second);
+  }
+  // Tiles that differ in other coordinates only read alike.
+  std::array<int64_t, 3> strides{0, 0, 0};
+  int64_t kinds = 1;
+  for (size_t i = grid.size(); i-- > 0;)
+    if (llvm::any_of(reads, [&](FootprintOp read) {
+          return read.getMap().isFunctionOfDim(i);
+        })) {
+      strides[i] = kinds;
+      kinds *= grid[i];
+    }
+  if (kinds * behind > StepsOp::kMaxStep)
+    return steps.emitOpError()
+           << "expects at most " << StepsOp::kMaxStep
+           << " steps of tiles that read differently, but got " << kinds
+           << " kinds of tiles with steps up to " << behind;
+  std::vector<std::vector<unsigned>> found(kinds);
+  SmallVector<int64_t, 4> coordinates;
+  for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
+    auto [c0, c1, c2] = getCoordinates(kernel, tile);
+    TileSteps &mine = stepsOf[tile];
+    mine.list = c0 * strides[0] + c1 * strides[1] + c2 * strides[2];
+    std::vector<unsigned> &list = found[mine.list];
+    list.resize(behind, Accesses::kUnknown);
+    for (int64_t step = mine.begin; step < mine.end; ++step) {
+      if (list[step] != Accesses::kUnknown)
+        continue;
+      coordinates = {c0, c1, c2};
+      coordinates.resize(grid.size());
+      coordinates.push_back(step);
+      FailureOr<unsigned> set = find(coordinates);
+      if (failed(set))
+        return failure();
+      list[step] = *set;
+    }
+  }
+  // Whatever they read, what counts is which transfers bring it.
+  std::map<std::vector<unsigned>, unsigned> numbers;
+  std::vector<unsigned> numberOf;
+  for (std::vector<unsigned> &list : found) {
+    auto [it, isNew] = numbers.try_emplace(list, lists.size());
+    if (isNew)
+      lists.push_back(std::move(list));
+    numberOf.push_back(it->second);
+  }
+  for (TileSteps &mine : stepsOf)
+    mine.list = numberOf[mine.list];
+  return success();
 }

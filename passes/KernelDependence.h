@@ -16,8 +16,16 @@
 
 namespace syncopate {
 
+/// The steps of a tile, and what they read: of one list, which tiles that read
+/// alike have in common, those from `begin` to before `end`.
+struct TileSteps {
+  unsigned list;
+  int64_t begin, end;
+};
+
 /// The chunk-tile dependence graph of one kernel on one rank: for each tile,
-/// the transfers that bring a byte of what it reads, or adds to.
+/// and each of its steps, the transfers that bring a byte of what it reads, or
+/// adds to.
 class KernelDependence {
 public:
   /// Emits an error at the kernel, and leaves the result invalid, if a tile
@@ -34,6 +42,10 @@ public:
   llvm::ArrayRef<llvm::SmallVector<unsigned>> getSets() { return sets; }
   /// The number of the set that tile `tile` (row-major in the grid) reads from.
   unsigned getSet(int64_t tile) { return setOf[tile]; }
+  /// The steps of a tile of a kernel that walks them.
+  const TileSteps &getSteps(int64_t tile) { return stepsOf[tile]; }
+  /// The numbers of the sets that the steps of a list read from, by step.
+  llvm::ArrayRef<unsigned> getStepSets(unsigned list) { return lists[list]; }
   /// The number of the set that brings what the tile adds to.
   unsigned getSummedSet(int64_t tile) { return summedSetOf[tile]; }
   /// Coordinates of a tile, padded with zeros to three; the third one of a part
@@ -43,11 +55,19 @@ public:
                  std::optional<int64_t> part = std::nullopt);
 
 private:
+  using Numbered =
+      llvm::function_ref<mlir::FailureOr<unsigned>(llvm::ArrayRef<int64_t>)>;
+
+  /// Finds the steps of all tiles, and the sets that they read from, which
+  /// `find` gives for the coordinates of a tile and a step.
+  mlir::LogicalResult findSteps(chunk::KernelOp kernel,
+                                llvm::ArrayRef<chunk::FootprintOp> reads,
+                                Numbered find);
   /// Looks up the transfers that bring `region` by a read of `buffer`.
   mlir::FailureOr<llvm::SmallVector<unsigned>>
   findTransfers(PlanGraph &graph, chunk::KernelOp kernel,
                 chunk::FootprintOp footprint, Place place, const Box &region,
-                llvm::ArrayRef<int64_t> tile,
+                llvm::ArrayRef<int64_t> coordinates,
                 const llvm::BitVector &isAncestor);
   /// Looks up the transfers that bring what a tile adds to.
   static llvm::SmallVector<unsigned>
@@ -58,10 +78,12 @@ private:
   bool mixed = false;
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;
   std::vector<unsigned> setOf, summedSetOf;
+  std::vector<TileSteps> stepsOf;
+  std::vector<std::vector<unsigned>> lists;
 };
 
-/// The part of the buffer that the tile at `coordinates` accesses by
-/// `footprint`; empty if it lies outside.
+/// The part of the buffer that the tile at `coordinates`, behind which the step
+/// stands if there is one, accesses by `footprint`; empty if it lies outside.
 Box getAccessedBox(chunk::FootprintOp footprint, chunk::BufferType type,
                    llvm::ArrayRef<int64_t> coordinates);
 

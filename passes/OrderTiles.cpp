@@ -9,6 +9,7 @@
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 #include "passes/Tables.h"
+#include "passes/TileSteps.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -82,10 +83,16 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
             orderGroups(graph, groups, rank, policy), groups, policy);
         if (failed(tiles))
           return signalPassFailure();
-        ScheduleOp::create(builder, kernel.getLoc(), kernel.getKernelAttr(),
-                           builder.getI64IntegerAttr(rank), *tiles, TableAttr{},
-                           TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
-                           TableAttr{}, TableAttr{});
+        auto schedule = ScheduleOp::create(builder, kernel.getLoc(),
+                                           kernel.getKernelAttr(), rank, *tiles);
+        if (!kernel.getSteps(rank))
+          continue;
+        FailureOr<StepOrder> steps =
+            orderSteps(kernel, dependence, *readTileOrder(kernel, schedule),
+                       arrival, policy == TileOrder::Grouped);
+        if (failed(steps))
+          return signalPassFailure();
+        steps->write(schedule);
       }
     }
     markAnalysesPreserved<PlanAnalysis>();
@@ -106,13 +113,18 @@ private:
           return kernel.emitOpError()
                  << "has no chunk.schedule with tiles for rank " << rank
                  << ", though the order of tiles is to be given";
-        if (failed(readTileOrder(kernel, schedule)))
+        FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+        if (failed(order))
+          return failure();
+        FailureOr<StepOrder> steps = readStepOrder(kernel, schedule, *order);
+        if (failed(steps))
           return failure();
         OpBuilder builder(schedule);
-        ScheduleOp::create(builder, schedule.getLoc(), schedule.getKernelAttr(),
-                           schedule.getRankAttr(), *schedule.getTiles(),
-                           TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
-                           TableAttr{}, TableAttr{}, TableAttr{});
+        auto kept = ScheduleOp::create(builder, schedule.getLoc(),
+                                       schedule.getKernelAttr(), rank,
+                                       *schedule.getTiles());
+        if (kernel.getSteps(rank))
+          steps->write(kept);
         schedule.erase();
       }
     auto &analysis = getAnalysis<PlanAnalysis>();

@@ -9,6 +9,7 @@
 #include "passes/PlanAnalysis.h"
 #include "passes/SignalLayout.h"
 #include "passes/Tables.h"
+#include "passes/TileSteps.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -21,6 +22,100 @@ namespace syncopate {
 using namespace chunk;
 
 namespace {
+
+/// By set, the number of each queue that has a transfer in it, and the last of
+/// those.
+using LastOfSet = ArrayRef<SmallVector<std::pair<unsigned, unsigned>>>;
+
+/// Gives lists of steps their waits. What a CTA has waited for before differs
+/// between tiles that share a list, and so do then their waits, and their rows.
+class StepWaits {
+public:
+  StepWaits(KernelDependence &dependence, const StepOrder &order,
+            LastOfSet lastOfSet)
+      : dependence(dependence), order(order), lastOfSet(lastOfSet) {}
+
+  /// Places the waits of the steps in `range` of `tile`. `waited` holds, by
+  /// queue, the number behind that of the last transfer that the CTA has waited
+  /// for; `find` gives the rows of waits for transfers.
+  void place(int64_t tile, RowRange range, MutableArrayRef<unsigned> waited,
+             function_ref<RowRange(ArrayRef<unsigned>)> find) {
+    unsigned list = dependence.getSteps(tile).list;
+    const std::vector<Need> &needs = getNeeds(list, range);
+    std::vector<std::pair<int64_t, RowRange>> placed;
+    SmallVector<unsigned> ids;
+    for (size_t i = 0; i < needs.size();) {
+      int64_t row = needs[i].row;
+      ids.clear();
+      for (; i < needs.size() && needs[i].row == row; ++i)
+        if (waited[needs[i].queue] <= needs[i].id) {
+          waited[needs[i].queue] = needs[i].id + 1;
+          ids.push_back(needs[i].id);
+        }
+      if (!ids.empty())
+        placed.emplace_back(row, find(ids));
+    }
+    std::vector<int64_t> key{range.begin, range.end};
+    for (auto &[row, waits] : placed)
+      llvm::append_range(key,
+                         std::array<int64_t, 3>{row, waits.begin, waits.end});
+    auto begin = static_cast<int64_t>(values.size() / std::size(kStepColumns));
+    auto [it, isNew] = rows.try_emplace(std::move(key), begin);
+    llvm::append_range(ranges,
+                       std::array<int64_t, 2>{
+                           it->second, it->second + range.end - range.begin});
+    if (!isNew)
+      return;
+    auto next = placed.begin();
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      RowRange waits{0, 0};
+      if (next != placed.end() && next->first == row)
+        waits = next++->second;
+      llvm::append_range(
+          values,
+          std::array<int64_t, 3>{order.steps[row], waits.begin, waits.end});
+    }
+  }
+
+  void write(ScheduleOp schedule) const {
+    MLIRContext *context = schedule.getContext();
+    schedule.setStepsAttr(TableAttr::get(context, kStepColumns, values));
+    schedule.setTileStepsAttr(
+        TableAttr::get(context, kTileStepColumns, ranges));
+  }
+
+private:
+  /// The first row of a list that needs a transfer of a queue, or a later one of
+  /// that queue than all rows before.
+  struct Need {
+    int64_t row;
+    unsigned queue, id;
+  };
+
+  const std::vector<Need> &getNeeds(unsigned list, RowRange range) {
+    auto [it, isNew] = known.try_emplace({list, range.begin, range.end});
+    if (!isNew)
+      return it->second;
+    ArrayRef<unsigned> sets = dependence.getStepSets(list);
+    std::map<unsigned, unsigned> last;
+    for (int64_t row = range.begin; row < range.end; ++row)
+      for (auto [queue, id] : lastOfSet[sets[order.steps[row]]]) {
+        auto [before, first] = last.try_emplace(queue, id);
+        if (!first && before->second >= id)
+          continue;
+        before->second = id;
+        it->second.push_back({row, queue, id});
+      }
+    return it->second;
+  }
+
+  KernelDependence &dependence;
+  const StepOrder &order;
+  LastOfSet lastOfSet;
+  std::map<std::tuple<unsigned, int64_t, int64_t>, std::vector<Need>> known;
+  std::map<std::vector<int64_t>, int64_t> rows;
+  std::vector<int64_t> values, ranges;
+};
 
 struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
   using Base::Base;
@@ -77,6 +172,10 @@ private:
     }
     if (kernel.getNeeds())
       return placeCountedWaits(graph, kernel, schedule, dependence, *order);
+    FailureOr<StepOrder> steps = readStepOrder(kernel, schedule, *order);
+    if (failed(steps))
+      return failure();
+    StepWaits stepWaits(dependence, *steps, lastOfSet);
     // By CTA and queue, the number behind that of the last transfer of the
     // queue that was waited for.
     int64_t used = std::min<int64_t>(ctas, order->size());
@@ -88,6 +187,15 @@ private:
     std::vector<int64_t> tileValues, waitValues;
     tileValues.reserve(std::size(kTileColumns) * order->size());
     SmallVector<Wait> waits;
+    auto findRows = [&]() -> int64_t {
+      if (waits.empty())
+        return 0;
+      auto [it, isNew] = rows.try_emplace(waits, waitValues.size() / 2);
+      if (isNew)
+        for (auto [signal, count] : waits)
+          llvm::append_range(waitValues, std::array<int64_t, 2>{signal, count});
+      return it->second;
+    };
     TableAttr ordered = *schedule.getTiles();
     for (auto [position, tile] : llvm::enumerate(*order)) {
       auto cta = static_cast<int64_t>(position) % ctas;
@@ -103,20 +211,26 @@ private:
         for (int64_t reader : readers[group - groups.getFirst(rank)])
           if (guarded.insert({cta, reader}).second)
             waits.emplace_back(layout.done(reader), 0);
-      int64_t begin = 0;
-      if (!waits.empty()) {
-        auto [it, isNew] = rows.try_emplace(waits, waitValues.size() / 2);
-        begin = it->second;
-        if (isNew)
-          for (auto [signal, count] : waits)
-            llvm::append_range(waitValues,
-                               std::array<int64_t, 2>{signal, count});
-      }
+      int64_t begin = findRows();
       llvm::append_range(tileValues, ordered.getRow(position).take_front(3));
       tileValues.push_back(begin);
       tileValues.push_back(begin + waits.size());
+      if (!steps->ofPosition.empty())
+        stepWaits.place(
+            tile, steps->ofPosition[position],
+            MutableArrayRef(waited).slice(cta * queues.size(), queues.size()),
+            [&](ArrayRef<unsigned> ids) {
+              waits.clear();
+              for (unsigned id : ids)
+                waits.emplace_back(*graph.getTransfer(id).getSignal(), 1);
+              int64_t first = findRows();
+              return RowRange{first,
+                              first + static_cast<int64_t>(waits.size())};
+            });
     }
     setTables(schedule, tileValues, waitValues);
+    if (!steps->ofPosition.empty())
+      stepWaits.write(schedule);
     return success();
   }
 

@@ -7,6 +7,7 @@
 
 #include "passes/Tables.h"
 #include "passes/Realizations.h"
+#include "passes/TileSteps.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -174,6 +175,15 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
       return failure();
     tables.slots = *read;
   }
+  if (schedule.getSteps() || schedule.getTileSteps()) {
+    auto steps = readTable(schedule, "steps", schedule.getSteps(), kStepColumns);
+    auto tileSteps = readTable(schedule, "tile_steps", schedule.getTileSteps(),
+                               kTileStepColumns);
+    if (failed(steps) || failed(tileSteps))
+      return failure();
+    tables.steps = *steps;
+    tables.tileSteps = *tileSteps;
+  }
   if (tables.calls.size() != std::size(kCallColumns))
     return schedule.emitOpError() << "expects calls to have one row, but got "
                                   << schedule.getCalls()->getNumRows();
@@ -191,6 +201,9 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
   for (auto [row, tile] : llvm::enumerate(tables.getTiles()))
     if (failed(check("tiles", row, tile.waits, "waits", waits)))
       return failure();
+  for (auto [row, step] : llvm::enumerate(view<StepRow>(tables.steps)))
+    if (failed(check("steps", row, step.waits, "waits", waits)))
+      return failure();
   for (auto [row, command] : llvm::enumerate(tables.getCommands()))
     if (failed(check("commands", row, command.waits, "waits", waits)) ||
         failed(check("commands", row, command.signals, "signals", signals)))
@@ -203,6 +216,11 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
         failed(check("tile_groups", row, tile.commands, "commands",
                      *schedule.getCommands())))
       return failure();
+  auto plan = cast<PlanOp>(schedule->getParentOp());
+  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+  FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+  if (failed(order) || failed(readStepOrder(kernel, schedule, *order)))
+    return failure();
   if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)) ||
       failed(checkShared(tables)))
     return failure();

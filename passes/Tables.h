@@ -54,6 +54,9 @@ constexpr llvm::StringRef kTileGroupColumns[] = {
     "group",    "accumulates",   "wait_begin",
     "wait_end", "command_begin", "command_end"};
 
+constexpr llvm::StringRef kStepColumns[] = {"step", "wait_begin", "wait_end"};
+constexpr llvm::StringRef kTileStepColumns[] = {"begin", "end"};
+
 /// What stands for the reduction of a command that copies; those that reduce
 /// have one more than the number of their \c chunk::Reduction, but for sums by
 /// atomic operations.
@@ -125,6 +128,10 @@ struct GroupRow {
 struct SlotRow {
   int64_t call, slot, second;
 };
+struct StepRow {
+  int64_t step;
+  RowRange waits;
+};
 struct TileGroupRow {
   int64_t group;
   /// 1 if the tile adds to what is there, else 0.
@@ -147,6 +154,8 @@ static_assert(hasColumns<TileRow>(kTileColumns) &&
               hasColumns<CallRow>(kCallColumns) &&
               hasColumns<GroupRow>(kGroupColumns) &&
               hasColumns<SlotRow>(kSlotColumns) &&
+              hasColumns<StepRow>(kStepColumns) &&
+              hasColumns<RowRange>(kTileStepColumns) &&
               hasColumns<TileGroupRow>(kTileGroupColumns));
 
 /// The complete tables of one rank, as rows.
@@ -170,6 +179,14 @@ public:
   /// The call and the slot of each tile, row-major in the grid; none if no
   /// collective is library calls.
   llvm::ArrayRef<SlotRow> getSlots() const { return view<SlotRow>(slots); }
+  /// The steps that the tile at a position of the order takes, in their order;
+  /// none if tiles walk no steps.
+  llvm::ArrayRef<StepRow> getSteps(int64_t position) const {
+    if (tileSteps.empty())
+      return {};
+    RowRange range = view<RowRange>(tileSteps)[position];
+    return view<StepRow>(steps).slice(range.begin, range.end - range.begin);
+  }
   const CallRow &getCall() const { return view<CallRow>(calls).front(); }
   llvm::ArrayRef<WaitRow> getWaits(RowRange range) const {
     return view<WaitRow>(waits).slice(range.begin, range.end - range.begin);
@@ -189,7 +206,7 @@ private:
   chunk::ScheduleOp schedule;
   int64_t rank = 0;
   llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls, groups,
-      tileGroups, slots;
+      tileGroups, slots, steps, tileSteps;
 };
 
 /// The tiles of a schedule by their numbers, row-major in the grid of its

@@ -5,7 +5,7 @@ neither Triton nor torch.
 
 A context is an array of 64-bit words in device memory, and its address is the first argument of every fused kernel.
 Most words are addresses of the tables and of the rank's state. One upload per rank holds, in this order, each part
-aligned to ``ALIGNMENT`` bytes: context, tiles, waits, signals, commands, groups, tile groups, records.
+aligned to ``ALIGNMENT`` bytes: context, tiles, steps, waits, signals, commands, groups, tile groups, records.
 
 Who owns what. The host writes the context and the tables before the first call and never while one runs. The state
 words belong to the kernel: only the last CTA of a call changes the epoch, and only if the call was not given up. A flag
@@ -79,6 +79,8 @@ class ContextWord(enum.IntEnum):
     """Row after the last of the role's commands that come before the first record."""
     NEEDS = 30
     """Address of an i32 for each first coordinate of tiles: how many of their waits they need; 0: all."""
+    STEPS = 31
+    """Address of i32[steps][STEP_STRIDE]: the steps that tiles walk, list by list."""
 
 
 class StateWord(enum.IntEnum):
@@ -114,6 +116,19 @@ class TileField(enum.IntEnum):
     C2 = 2
     WAIT_BEGIN = 3
     WAIT_END = 4
+    STEP_BEGIN = 5
+    """First of the steps that the tile walks: a column of `tile_steps`, and of no other table."""
+    STEP_END = 6
+
+
+class StepField(enum.IntEnum):
+    """Fields of a row of steps, i32; the names are those of the table's columns."""
+
+    STEP = 0
+    """Which step is taken."""
+    WAIT_BEGIN = 1
+    """First of what it waits for."""
+    WAIT_END = 2
 
 
 class GroupField(enum.IntEnum):
@@ -334,6 +349,7 @@ def role_words(role: Realization) -> tuple[ContextWord, ContextWord]:
 CONTEXT_WORDS: Final = _stride(ContextWord)
 FAULT_WORDS: Final = _stride(FaultField)
 TILE_STRIDE: Final = _stride(TileField)
+STEP_STRIDE: Final = _stride(StepField)
 WAIT_STRIDE: Final = _stride(WaitField)
 SIGNAL_STRIDE: Final = _stride(SignalField)
 COMMAND_STRIDE: Final = _stride(CommandField)

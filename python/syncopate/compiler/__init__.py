@@ -20,6 +20,7 @@ from syncopate.compiler.binding import (
 )
 from syncopate.compiler.driver import compile
 from syncopate.compiler.program import Program
+from syncopate.compiler.steps import Steps
 from syncopate.compiler.target import Target
 from syncopate.strategy import Strategy
 
@@ -37,6 +38,7 @@ __all__ = [
     "Scratch",
     "Shots",
     "SlotShape",
+    "Steps",
     "Strategy",
     "Target",
     "Tensor",

@@ -11,6 +11,7 @@ from triton.compiler.compiler import make_backend
 from triton.runtime.jit import JITFunction
 
 from syncopate.compiler.binding import Binding, Footprint
+from syncopate.compiler.steps import Steps
 from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
@@ -23,6 +24,7 @@ __all__ = [
     "check_numbers",
     "check_options",
     "check_roles",
+    "check_steps",
     "check_strategy",
     "check_sums",
     "check_types",
@@ -68,6 +70,12 @@ def check_types(
         raise SyncopateError(
             f"needs: expects a part of a buffer of the plan, such as needs[0:16], but got {needs!r:.80}"
         )
+
+
+def check_steps(steps: Any) -> None:
+    """Raises SyncopateError for what is no sequence of steps."""
+    if not isinstance(steps, Sequence) or not all(isinstance(item, Steps) for item in steps):
+        raise SyncopateError(f"steps: expects a sequence of syncopate.Steps, but got {steps!r:.80}")
 
 
 def check_strategy(plan: Plan, strategy: Strategy) -> None:

@@ -15,6 +15,7 @@ from syncopate.compiler.arguments import (
     check_binding,
     check_numbers,
     check_options,
+    check_steps,
     check_strategy,
     check_types,
 )
@@ -25,6 +26,7 @@ from syncopate.compiler.image import capture, compile_image, kernel_key
 from syncopate.compiler.module import KernelBinding, needs_comm_ctas
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
+from syncopate.compiler.steps import Steps
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
@@ -53,6 +55,7 @@ def compile(
     target: Target | str = "sm_90",
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
+    steps: Sequence[Steps] = (),
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
@@ -81,6 +84,8 @@ def compile(
             coordinate of the tiles: how many of the transfers that bring what the kernel reads its tiles wait for, the
             first ones in the order of the plan. Footprints then say what tiles may read at most. The caller answers
             for it that tiles read nothing that these transfers do not bring. Left out, tiles wait for all.
+        steps: Which steps tiles walk, for a kernel that says so by `syncopate.language.steps`, where it cannot be inferred:
+            one for all ranks, or one for each.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
@@ -99,6 +104,7 @@ def compile(
         strategy = getattr(plan, "strategy", None) or Strategy()
     options = {} if options is None else options
     check_types(kernel, plan, bind, strategy, footprints, needs, options)
+    check_steps(steps)
     check_strategy(plan, strategy)
     if ctas is None:
         ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
@@ -127,6 +133,7 @@ def compile(
         tuple(footprints),
         needs,
         place,
+        tuple(steps),
     )
     key = kernel_key(kernel, spec)
     captured = capture(kernel, spec, key)

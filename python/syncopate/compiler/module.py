@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from syncopate.abi import Realization
 from syncopate.compiler.binding import Footprint
+from syncopate.compiler.steps import Steps, range_maps
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.ir import translate_errors
 from syncopate.mlir import ir
@@ -41,6 +43,7 @@ class KernelBinding:
         footprints: Footprints that are not to be inferred.
         needs: The part of a buffer that says how many transfers tiles wait for; None if they wait for all.
         place: File and line where the kernel was bound.
+        steps: Which steps tiles walk, if that is not to be inferred.
     """
 
     name: str
@@ -52,6 +55,7 @@ class KernelBinding:
     footprints: tuple[Footprint, ...]
     needs: Chunk | None
     place: tuple[str, int]
+    steps: tuple[Steps, ...] = ()
 
 
 def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Module:
@@ -135,6 +139,8 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
         )
         block = op.regions[0].blocks.append()
     with ir.InsertionPoint(block):
+        for steps in kernel.steps:
+            ops.StepsOp(*range_maps(steps, len(kernel.tiles)), rank=steps.rank)
         for footprint in kernel.footprints:
             ops.FootprintOp(
                 ir.Attribute.parse(f"#chunk<access {footprint.access}>"),
@@ -147,9 +153,13 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
 def offsets_map(footprint: Footprint, dims: int) -> ir.Attribute:
     """The offsets of a footprint as a map of so many tile coordinates, in the current context.
 
+    A function of one argument more takes the step behind them.
+
     Raises:
         SyncopateError: They are no function of these that is affine.
     """
+    if takes_step(footprint, dims):
+        dims += 1
     coordinates = [ir.AffineDimExpr.get(dim) for dim in range(dims)]
     try:
         offsets = footprint.offsets(*coordinates)
@@ -163,6 +173,19 @@ def offsets_map(footprint: Footprint, dims: int) -> ir.Attribute:
             f"affine in them: {error}"
         ) from None
     return ir.AffineMapAttr.get(ir.AffineMap.get(dims, 0, exprs))
+
+
+def takes_step(footprint: Footprint, dims: int) -> bool:
+    """Whether offsets are a function of one argument more than tiles have coordinates."""
+    try:
+        inspect.signature(footprint.offsets).bind(*range(dims + 1))
+    except (TypeError, ValueError):
+        return False
+    try:
+        inspect.signature(footprint.offsets).bind(*range(dims))
+    except TypeError:
+        return True
+    return False
 
 
 def _add_module(block: ir.Block, name: str, text: str) -> None:

@@ -11,6 +11,7 @@ from syncopate.bridge import Captured, KernelSpec
 from syncopate.compiler.binding import Footprint
 from syncopate.compiler.fusion import Fusion
 from syncopate.compiler.module import KernelBinding, bind_kernel, offsets_map
+from syncopate.compiler.steps import Steps, range_maps
 from syncopate.compiler.target import Target
 from syncopate.ir import new_context
 from syncopate.mlir import ir
@@ -98,6 +99,7 @@ def _key_of(binding: KernelBinding) -> tuple[object, ...]:
             for footprint in binding.footprints
         ),
         None if needs is None else (needs.buffer.name, needs.offsets),
+        tuple((_spell_range(steps, dims), steps.rank) for steps in binding.steps),
     )
 
 
@@ -105,6 +107,11 @@ def _spell_offsets(footprint: Footprint, dims: int) -> str:
     """What the function gives, since what it refers to may have changed since it was last asked."""
     with _context():
         return str(offsets_map(footprint, dims))
+
+
+def _spell_range(steps: Steps, dims: int) -> str:
+    with _context():
+        return " ".join(map(str, range_maps(steps, dims)))
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from syncopate.abi import (
     SignalField,
     SignalKind,
     StateWord,
+    StepField,
     TileField,
     TileGroupField,
     WaitField,
@@ -50,6 +51,7 @@ RECORDS: Final = _constant(ContextWord.RECORDS)
 RING_ROLE: Final = _constant(ContextWord.RING_ROLE)
 BEFORE_TILES: Final = _constant(ContextWord.BEFORE_TILES)
 NEEDS: Final = _constant(ContextWord.NEEDS)
+STEPS: Final = _constant(ContextWord.STEPS)
 FIRST_ROLE: Final = _constant(Realization.TMA_DEDICATED)
 FIRST_ROLE_WORD: Final = _constant(ContextWord.TMA_DEDICATED_COMMANDS)
 NUM_REALIZATIONS: Final = _constant(len(Realization))
@@ -68,6 +70,13 @@ TILE_C1: Final = _constant(TileField.C1)
 TILE_C2: Final = _constant(TileField.C2)
 TILE_WAIT_BEGIN: Final = _constant(TileField.WAIT_BEGIN)
 TILE_WAIT_END: Final = _constant(TileField.WAIT_END)
+TILE_STEP_BEGIN: Final = _constant(TileField.STEP_BEGIN)
+TILE_STEP_END: Final = _constant(TileField.STEP_END)
+
+STEP_STRIDE: Final = _constant(abi.STEP_STRIDE)
+STEP_STEP: Final = _constant(StepField.STEP)
+STEP_WAIT_BEGIN: Final = _constant(StepField.WAIT_BEGIN)
+STEP_WAIT_END: Final = _constant(StepField.WAIT_END)
 
 GROUP_STRIDE: Final = _constant(abi.GROUP_STRIDE)
 GROUP_COUNT: Final = _constant(GroupField.COUNT)

@@ -48,7 +48,7 @@ def library(
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``tile_slot``, ``finish_tile``,
+    The names are ``read_tile``, ``tile_steps``, ``read_step``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``tile_slot``, ``finish_tile``,
     ``open_call``, ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for
     each realization R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single
     block that ends in a return and calls nothing. The result is kept in memory and on disk.
@@ -133,6 +133,8 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     ring = key.ring is not None
     specs = {
         "read_tile": _spec(key, entry.read_tile_entry, "t", COUNTED=key.counted),
+        "tile_steps": _spec(key, entry.tile_steps_entry, "t", "own_begin", "own_end"),
+        "read_step": _spec(key, entry.read_step_entry, "row"),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),

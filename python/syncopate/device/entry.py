@@ -17,7 +17,15 @@ from syncopate.device.copy import run_commands_ldst
 from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
-from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_slot, tile_sum
+from syncopate.device.tile import (
+    finish_tile,
+    input_rows,
+    read_step,
+    read_tile,
+    tile_slot,
+    tile_steps,
+    tile_sum,
+)
 
 __all__ = [
     "YIELD_MARKER",
@@ -25,11 +33,13 @@ __all__ = [
     "finish_tile",
     "input_rows_entry",
     "open_call",
+    "read_step_entry",
     "read_tile_entry",
     "roles",
     "run_commands_ldst",
     "run_commands_tma",
     "tile_slot_entry",
+    "tile_steps_entry",
     "tile_sum_entry",
     "wait_signals_entry",
 ]
@@ -45,6 +55,34 @@ def read_tile_entry(ctx, t, COUNTED: tl.constexpr):
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3 $4 $5",
         "=r,r,r,r,r,r",
         [m, n, k, wait_begin, wait_end],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def tile_steps_entry(ctx, t, own_begin, own_end):
+    """Yields the rows of the step table that the tile at position ``t`` walks."""
+    begin, end = tile_steps(ctx, t, own_begin, own_end)
+    tl.inline_asm_elementwise(
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2",
+        "=r,r,r",
+        [begin, end],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def read_step_entry(ctx, row):
+    """Yields row ``row`` of the step table."""
+    step, wait_begin, wait_end = read_step(ctx, row)
+    tl.inline_asm_elementwise(
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3",
+        "=r,r,r,r",
+        [step, wait_begin, wait_end],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

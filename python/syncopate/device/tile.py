@@ -17,6 +17,11 @@ from syncopate.device.abi import (
     INPUT_END,
     NEEDS,
     NUM_CTAS,
+    STEP_STEP,
+    STEP_STRIDE,
+    STEP_WAIT_BEGIN,
+    STEP_WAIT_END,
+    STEPS,
     TILE_C0,
     TILE_C1,
     TILE_C2,
@@ -29,6 +34,8 @@ from syncopate.device.abi import (
     TILE_GROUP_WAIT_BEGIN,
     TILE_GROUP_WAIT_END,
     TILE_GROUPS,
+    TILE_STEP_BEGIN,
+    TILE_STEP_END,
     TILE_STRIDE,
     TILE_WAIT_BEGIN,
     TILE_WAIT_END,
@@ -38,7 +45,15 @@ from syncopate.device.ring import hand_over
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
-__all__ = ["finish_tile", "input_rows", "read_tile", "tile_slot", "tile_sum"]
+__all__ = [
+    "finish_tile",
+    "input_rows",
+    "read_step",
+    "read_tile",
+    "tile_slot",
+    "tile_steps",
+    "tile_sum",
+]
 
 
 @triton.jit
@@ -68,6 +83,37 @@ def read_tile(ctx, t, COUNTED: tl.constexpr):
         begin = tl.where(is_counted, tl.minimum(first, last), begin)
         end = tl.where(is_counted, last, end)
     return m, n, k, begin, end
+
+
+@triton.jit
+def tile_steps(ctx, t, own_begin, own_end):
+    """Returns the rows of the step table that the tile at position ``t`` walks: first, behind the last; i32.
+
+    Args:
+        ctx: The context.
+        t: Position in the order, i32.
+        own_begin: First step that the kernel itself would take, i32; a negative one says nothing.
+        own_end: The step behind the last one. Both are compared with the table by a simulator only.
+    """
+    row = words32(tl.load(ctx + TILES)) + t * TILE_STRIDE
+    begin, end = tl.load(row + TILE_STEP_BEGIN), tl.load(row + TILE_STEP_END)
+    agrees = (own_begin < 0) | (tl.maximum(own_end - own_begin, 0) == end - begin)
+    tl.inline_asm_elementwise(
+        "// syncopate.agrees $1\nmov.b32 $0, 0;",
+        "=r,r",
+        [agrees.to(tl.int32)],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+    return begin, end
+
+
+@triton.jit
+def read_step(ctx, row):
+    """Returns row ``row`` of the step table: the step, first wait, end of waits, all i32."""
+    step = words32(tl.load(ctx + STEPS)) + row * STEP_STRIDE
+    return tl.load(step + STEP_STEP), tl.load(step + STEP_WAIT_BEGIN), tl.load(step + STEP_WAIT_END)
 
 
 @triton.jit

@@ -11,6 +11,24 @@ A marker changes nothing: under plain Triton the annotated kernel computes what 
 
 from syncopate.language.last_part import LAST_PART_MARKER, last_part
 from syncopate.language.slots import slot_offsets
+from syncopate.language.steps import (
+    ORDERED_STEPS_MARKER,
+    STEP_MARKER,
+    STEPS_MARKER,
+    step,
+    steps,
+)
 from syncopate.language.tile import TILE_MARKER, tile
 
-__all__ = ["LAST_PART_MARKER", "TILE_MARKER", "last_part", "slot_offsets", "tile"]
+__all__ = [
+    "LAST_PART_MARKER",
+    "ORDERED_STEPS_MARKER",
+    "STEPS_MARKER",
+    "STEP_MARKER",
+    "TILE_MARKER",
+    "last_part",
+    "slot_offsets",
+    "step",
+    "steps",
+    "tile",
+]

@@ -21,7 +21,12 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 __all__ = ["Access", "Schedule", "read_schedule"]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
-_NO_SLOTS = Table(("call", "slot", "second"), np.zeros((0, 3), np.int64))
+_LEFT_OUT = {
+    "slots": ("call", "slot", "second"),
+    "steps": ("step", "wait_begin", "wait_end"),
+    "tile_steps": ("begin", "end"),
+}
+"""Tables that a schedule may lack, with their columns."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Access:
         argument: The kernel's argument.
         buffer: Index of the buffer in the plan.
         writes: Whether tiles write it.
+        at_step: Whether it is read at a step of a tile, whose number stands behind the coordinates.
         offsets: Gives the region's offsets, in elements, for the coordinates of a tile: for integers, or for anything
             else that one can calculate with.
         sizes: Its sizes; what lies outside the buffer does not count.
@@ -41,6 +47,7 @@ class Access:
     argument: str
     buffer: int
     writes: bool
+    at_step: bool
     offsets: Callable[[Sequence[Any]], tuple[Any, ...]]
     sizes: tuple[int, ...]
     map: str
@@ -114,8 +121,14 @@ def read_schedule(plan: ir.OpView) -> Schedule:
     for op in body:
         if isinstance(op, ops.ScheduleOp):
             found = {table: _to_table(op.attributes[table]) for table in _TABLES}
-            slots = _to_table(op.attributes["slots"]) if "slots" in op.attributes else _NO_SLOTS
-            tables[op.attributes["rank"].value] = {**found, "slots": slots}
+            for table, columns in _LEFT_OUT.items():
+                empty = np.zeros((0, len(columns)), np.int64)
+                found[table] = (
+                    _to_table(op.attributes[table])
+                    if table in op.attributes
+                    else Table(columns, empty)
+                )
+            tables[op.attributes["rank"].value] = found
     accesses = tuple(_read_accesses(kernels[0], [buffer.name for buffer in buffers]))
     tiles = tuple(kernels[0].attributes["tiles"])
     return Schedule(
@@ -205,6 +218,7 @@ def _read_bound(kernel: ir.OpView) -> dict[str, str]:
 
 def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access]:
     bound = _read_bound(kernel)
+    dims = len(kernel.attributes["tiles"])
     for op in kernel.regions[0].blocks[0].operations:
         if not isinstance(op, ops.FootprintOp):
             continue
@@ -214,6 +228,7 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
             argument=argument,
             buffer=buffers.index(bound[argument]),
             writes=str(op.attributes["access"]) == "#chunk<access write>",
+            at_step=op.attributes["map"].value.n_dims > dims,
             offsets=functools.partial(_apply, results),
             sizes=tuple(op.attributes["sizes"]),
             map=str(op.attributes["map"]),

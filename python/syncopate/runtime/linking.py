@@ -23,6 +23,7 @@ from syncopate.abi import (
     SignalField,
     SignalKind,
     StateWord,
+    StepField,
     TileField,
     TileGroupField,
     WaitField,
@@ -58,6 +59,7 @@ class TableLayout:
     """Byte offsets of the parts of a rank's upload, and its size."""
 
     tiles: int
+    steps: int
     waits: int
     signals: int
     commands: int
@@ -117,7 +119,8 @@ def layout_tables(tables: Mapping[str, Table], ctas: int) -> TableLayout:
     device, _ = split_commands(tables["commands"])
     waits = len(tables["waits"].values)
     tiles_at = abi.align(8 * abi.CONTEXT_WORDS)
-    waits_at = abi.align(tiles_at + 4 * abi.TILE_STRIDE * len(tables["tiles"].values))
+    steps_at = abi.align(tiles_at + 4 * abi.TILE_STRIDE * len(tables["tiles"].values))
+    waits_at = abi.align(steps_at + 4 * abi.STEP_STRIDE * _count_steps(tables))
     signals_at = abi.align(waits_at + 4 * abi.WAIT_STRIDE * waits)
     commands_at = abi.align(signals_at + 8 * abi.SIGNAL_STRIDE * len(tables["signals"].values))
     groups_at = abi.align(commands_at + 8 * abi.COMMAND_STRIDE * len(device))
@@ -127,6 +130,7 @@ def layout_tables(tables: Mapping[str, Table], ctas: int) -> TableLayout:
     records_at = abi.align(tile_groups_at + 4 * abi.TILE_GROUP_STRIDE * tile_groups)
     return TableLayout(
         tiles=tiles_at,
+        steps=steps_at,
         waits=waits_at,
         signals=signals_at,
         commands=commands_at,
@@ -137,6 +141,11 @@ def layout_tables(tables: Mapping[str, Table], ctas: int) -> TableLayout:
         num_commands=len(device),
         num_groups=num_groups,
     )
+
+
+def _count_steps(tables: Mapping[str, Table]) -> int:
+    """Rows of the table of steps, which is left out where tiles walk none."""
+    return len(tables["steps"].values) if "steps" in tables else 0
 
 
 def link_rank(
@@ -169,8 +178,14 @@ def link_rank(
         return upload[offset : offset + nbytes].view(dtype).reshape(rows, words)
 
     rows = part(where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
-    for tile_field in TileField:
+    for tile_field in _COLUMNS_OF_TILES:
         rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
+    if _count_steps(tables):
+        rows[:, TileField.STEP_BEGIN] = _as_int32(rank, tables, "tile_steps", "begin")
+        rows[:, TileField.STEP_END] = _as_int32(rank, tables, "tile_steps", "end")
+        rows = part(where.steps, np.int32, _count_steps(tables), abi.STEP_STRIDE)
+        for step_field in StepField:
+            rows[:, step_field] = _as_int32(rank, tables, "steps", step_field.name.lower())
 
     rows = part(where.waits, np.int32, len(tables["waits"].values), abi.WAIT_STRIDE)
     for wait_field in WaitField:
@@ -214,6 +229,7 @@ def link_rank(
         ContextWord.STATE: own.state,
         ContextWord.FLAGS: addresses.flags[rank],
         ContextWord.TILES: own.upload + where.tiles,
+        ContextWord.STEPS: own.upload + where.steps,
         ContextWord.WAITS: own.upload + where.waits,
         ContextWord.SIGNALS: own.upload + where.signals,
         ContextWord.COMMANDS: own.upload + where.commands,
@@ -267,6 +283,14 @@ def initial_state(where: TableLayout) -> npt.NDArray[np.int32]:
     state[StateWord.ENGINE_ONE] = 1
     return state
 
+
+_COLUMNS_OF_TILES = (
+    TileField.C0,
+    TileField.C1,
+    TileField.C2,
+    TileField.WAIT_BEGIN,
+    TileField.WAIT_END,
+)
 
 _COLUMNS_OF_TILE_GROUPS = (
     TileGroupField.GROUP,
@@ -357,6 +381,9 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         within("commands", name, len(program.buffers))
     for table in ("tiles", "commands", "tile_groups"):
         ranges(table, "wait_begin", "wait_end", num_waits)
+    if _count_steps(tables):
+        ranges("steps", "wait_begin", "wait_end", num_waits)
+        ranges("tile_steps", "begin", "end", _count_steps(tables))
     for table in ("commands", "groups"):
         ranges(table, "signal_begin", "signal_end", num_signals)
     ranges("tile_groups", "command_begin", "command_end", len(tables["commands"].values))

@@ -215,6 +215,10 @@ _ASSEMBLY = (
     (r"fence\.proxy\.async(\.global)?;\s*mov\.b32 \$0, 0;", "a.fence_proxy() or 0"),
     (r"fence\.acq_rel\.sys;\s*mov\.b32 \$0, 0;", "a.fence_system() or 0"),
     (
+        r"// syncopate\.agrees \$1\s*mov\.b32 \$0, 0;",
+        "a.check({0}, 'the schedule gives a tile as many steps as the kernel itself would take') or 0",
+    ),
+    (
         r"cp\.async\.bulk\.wait_group 0;\s*mov\.b32 \$0, 0;",
         "(yield from a.wait_stores(0, False)) or 0",
     ),
@@ -223,7 +227,7 @@ _ASSEMBLY = (
         "(yield from a.wait_stores(0, True)) or 0",
     ),
 )
-"""Inline assembly of the device library, and what it does to the role."""
+"""Inline assembly of the device library, and what it does to the role; operands stand in braces."""
 
 
 @emits("tt.elementwise_inline_asm")
@@ -233,6 +237,6 @@ def _assembly(t: Translator, op: Any) -> None:
         if re.fullmatch(pattern, text):
             if "globaltimer" not in pattern:
                 t.write("yield")
-            t.result(op, call)
+            t.result(op, call.format(*t.uses(op.operands)))
             return
     raise NotImplementedError(f"inline assembly {text!r}")
