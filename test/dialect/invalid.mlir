@@ -229,8 +229,8 @@ chunk.plan @p mesh [2] {
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
   chunk.kernel @k tiles [4] ctas 1 args(%a as "a") : !chunk.buffer<8x4xf32> {
-  // expected-error @+1 {{expects a map from 1 tile coordinates to 2 offsets, but got affine_map<(d0, d1) -> (d0, 0)>}}
-    chunk.footprint read "a" at affine_map<(m, n) -> (m, 0)> sizes [2, 4]
+  // expected-error @+1 {{expects a map from 1 tile coordinates to 2 offsets, but got affine_map<(d0, d1, d2) -> (d0, 0)>}}
+    chunk.footprint read "a" at affine_map<(m, n, k) -> (m, 0)> sizes [2, 4]
   }
 }
 
@@ -592,7 +592,7 @@ chunk.plan @p mesh [2] {
 // kernel_c4
 chunk.plan @p mesh [2] {
   chunk.kernel @k tiles [1] ctas 1 args() {
-    // expected-error @+1 {{expects a footprint in the body of a kernel}}
+    // expected-error @+1 {{expects footprints and steps in the body of a kernel}}
     %c = arith.constant 0 : i32
   }
 }

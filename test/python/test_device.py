@@ -20,7 +20,9 @@ from syncopate.runtime.commands import UNITS
 TARGET = GPUTarget("cuda", 90, 32)
 NAMES = {
     "input_rows",
+    "read_step",
     "read_tile",
+    "tile_steps",
     "wait_signals",
     "tile_slot",
     "tile_sum",
@@ -97,6 +99,11 @@ def test_unit_must_be_known():
 def test_read_tile_yields_five_values(modules):
     (marker,) = [line for line in modules["read_tile"].splitlines() if YIELD_MARKER in line]
     assert "(i32, i32, i32, i32, i32) -> i32" in marker
+
+
+def test_read_step_yields_three_values(modules):
+    (marker,) = [line for line in modules["read_step"].splitlines() if YIELD_MARKER in line]
+    assert "(i32, i32, i32) -> i32" in marker
 
 
 def test_outlines_have_holes(modules):

@@ -204,11 +204,18 @@ class _Simulation:
         self._await(rank, waits, lambda: self._compute(rank, cta))
 
     def _compute(self, rank: RankState, cta: Cta) -> None:
-        tile = rank.tables.tiles[cta.position]
         rank.begins[cta.position] = self.now
-        rank.stalls[cta.position] = self.now - cta.since
-        work = self.cost.part_us(tile.number, tile.parts, self.machine.latencies)
-        if tile.parts == 1:
+        cta.steps = 0
+        self._go_on(rank, cta)
+
+    def _go_on(self, rank: RankState, cta: Cta) -> None:
+        """Computes what comes before the next step that waits, or the rest of the tile."""
+        tile = rank.tables.tiles[cta.position]
+        rank.stalls[cta.position] += self.now - cta.since
+        places = [0.0, *(place for place, _ in tile.steps), 1.0]
+        share = places[cta.steps + 1] - places[cta.steps]
+        work = share * self.cost.part_us(tile.number, tile.parts, self.machine.latencies)
+        if tile.parts == 1 and cta.steps == len(tile.steps):
             work += self.cost.storing_us(tile, self.machine.latencies)
         self._work(rank, cta, work)
 
@@ -218,6 +225,10 @@ class _Simulation:
 
     def _computed(self, rank: RankState, cta: Cta) -> None:
         tile, cta.since = rank.tables.tiles[cta.position], self.now
+        if cta.steps < len(tile.steps):
+            cta.steps += 1
+            self._await(rank, tile.steps[cta.steps - 1][1], lambda: self._go_on(rank, cta))
+            return
         if tile.parts > 1 and not cta.adding:
             self._leave_part(rank, cta, tile)
             return

@@ -34,10 +34,13 @@ class Cta:
         busy: Whether tiles are left.
         stuck: Whether its tile waits for room in the ring.
         adding: Whether it adds up the parts of its tile.
+        steps: Behind how many of the steps at which its tile waits it is.
         since: When it began to wait.
     """
 
-    __slots__ = ("adding", "busy", "index", "moving", "position", "records", "since", "stuck")
+    __slots__ = (
+        "adding", "busy", "index", "moving", "position", "records", "since", "steps", "stuck",
+    )  # fmt: skip
 
     def __init__(self, index: int) -> None:
         self.index, self.position = index, index
@@ -46,6 +49,7 @@ class Cta:
         self.busy = True
         self.stuck = False
         self.adding = False
+        self.steps = 0
         self.since = 0.0
 
 

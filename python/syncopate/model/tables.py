@@ -63,6 +63,7 @@ class Tile:
         number: Its number, row-major in the grid.
         parts: At how many positions it stands, at each with a part of its K loop.
         waits: What it waits for before it starts.
+        steps: Where it then waits for more, as a share of what it computes, and for what.
         sum_waits: What it waits for before it adds to what is there.
         accumulates: Whether it does.
         group: Its row of the groups, or -1.
@@ -72,6 +73,7 @@ class Tile:
     number: int
     parts: int
     waits: Waits
+    steps: tuple[tuple[float, Waits], ...]
     sum_waits: Waits
     accumulates: bool
     group: int
@@ -202,13 +204,17 @@ def _tiles(tables: Mapping[str, Table], dims: int, waited: Any) -> tuple[Tile, .
     tiles = []
     spans = _columns(table, "wait_begin", "wait_end")
     counts = parts[numbers].tolist()
-    for number, count, (begin, end) in zip(numbers.tolist(), counts, spans, strict=True):
+    steps = _steps(tables, waited)
+    for position, (number, count, (begin, end)) in enumerate(
+        zip(numbers.tolist(), counts, spans, strict=True)
+    ):
         group, adds, sum_begin, sum_end, first, last = grouped[number] if grouped else alone
         tiles.append(
             Tile(
                 number=number,
                 parts=count,
                 waits=waited(begin, end) if begin < end else (),
+                steps=steps[position] if steps else (),
                 sum_waits=waited(sum_begin, sum_end) if adds else (),
                 accumulates=bool(adds),
                 group=group,
@@ -216,6 +222,26 @@ def _tiles(tables: Mapping[str, Table], dims: int, waited: Any) -> tuple[Tile, .
             )
         )
     return tuple(tiles)
+
+
+def _steps(
+    tables: Mapping[str, Table], waited: Any
+) -> list[tuple[tuple[float, Waits], ...]] | None:
+    """By position, where a tile waits within its steps, all of which take as long; None if tiles walk none."""
+    if "tile_steps" not in tables or not len(tables["tile_steps"].values):
+        return None
+    rows = _columns(tables["steps"], "wait_begin", "wait_end")
+    known: dict[tuple[int, ...], tuple[tuple[float, Waits], ...]] = {}
+    found = []
+    for begin, end in _columns(tables["tile_steps"], "begin", "end"):
+        if (begin, end) not in known:
+            known[begin, end] = tuple(
+                (place / (end - begin), waited(*row))
+                for place, row in enumerate(rows[begin:end])
+                if row[0] < row[1]
+            )
+        found.append(known[begin, end])
+    return found
 
 
 def _columns(table: Table, *names: str) -> list[tuple[int, ...]]:

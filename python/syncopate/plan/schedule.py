@@ -71,6 +71,8 @@ class Schedule:
         separate: Buffers whose input nothing reads together with what is beside it; see `chunk-separate-inputs`.
         signal_layout: Numbering of the flags.
         tables: Schedule tables of every rank, by name.
+        steps: For each rank, what gives the first step of a tile and the one behind its last, by its coordinates;
+            nothing if tiles walk none.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Schedule:
     separate: tuple[str, ...]
     signal_layout: SignalLayout
     tables: tuple[Mapping[str, Table], ...]
+    steps: tuple[Callable[[Sequence[int]], tuple[int, int]], ...] = ()
 
     @property
     def tile_shape(self) -> tuple[int, ...]:
@@ -149,6 +152,7 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         else (),
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
+        steps=_read_steps(kernels[0], world_size),
     )
 
 
@@ -233,6 +237,28 @@ def _read_accesses(kernel: ir.OpView, buffers: Sequence[str]) -> Iterator[Access
             sizes=tuple(op.attributes["sizes"]),
             map=str(op.attributes["map"]),
         )
+
+
+def _read_steps(
+    kernel: ir.OpView, world_size: int
+) -> tuple[Callable[[Sequence[int]], tuple[int, int]], ...]:
+    said = {}
+    for op in kernel.regions[0].blocks[0].operations:
+        if isinstance(op, ops.StepsOp):
+            rank = op.attributes["rank"].value if "rank" in op.attributes else None
+            bounds = [
+                [to_function(expr) for expr in op.attributes[name].value.results]
+                for name in ("begin", "end")
+            ]
+            said[rank] = functools.partial(_range, *bounds)
+    return tuple(said[None if None in said else rank] for rank in range(world_size if said else 0))
+
+
+def _range(
+    begins: Sequence[Expression], ends: Sequence[Expression], coordinates: Sequence[int]
+) -> tuple[int, int]:
+    begin = max(0, *_apply(begins, coordinates))
+    return begin, max(begin, min(_apply(ends, coordinates)))
 
 
 def _apply(results: Sequence[Expression], coordinates: Sequence[Any]) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -14,7 +14,8 @@ from syncopate.runtime.interface import BufferSpec
 from syncopate.show.flags import raised_flag, waited_flag
 
 Row = dict[str, int]
-Reads = Callable[[Sequence[int]], "Iterable[Box]"]
+Reads = Callable[[Sequence[int], Sequence[int]], "Iterable[Box]"]
+"""What a tile reads, by its coordinates and the numbers of its steps."""
 
 
 @dataclass(frozen=True)
@@ -90,21 +91,47 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of a tile that waits.
+
+    Attributes:
+      number: which step it is.
+      place: how many steps of the tile come before it.
+      waits: the transfers that it waits for.
+      flags: names of the flags that it waits for.
+    """
+
+    number: int
+    place: int
+    waits: tuple[Transfer, ...]
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Tile:
     """A tile at its position in a rank's order.
 
     Attributes:
-      waits: the transfers that it waits for; none where an earlier tile of the
-        same CTA has waited for them.
-      flags: names of the flags that it waits for.
+      starts_after: the transfers that it waits for before it starts; none where
+        an earlier tile of the same CTA has waited for them.
+      flags: names of the flags that it waits for, its steps included.
       origins: the ranks whose input it reads.
+      steps: those of its steps that wait.
+      length: how many steps it has.
     """
 
     coords: tuple[int, ...]
     position: int
-    waits: tuple[Transfer, ...]
+    starts_after: tuple[Transfer, ...]
     flags: tuple[str, ...]
     origins: tuple[int, ...]
+    steps: tuple[Step, ...] = ()
+    length: int = 0
+
+    @property
+    def waits(self) -> tuple[Transfer, ...]:
+        """The transfers that it waits for, at its start or at a step."""
+        return self.starts_after + tuple(t for step in self.steps for t in step.waits)
 
 
 @dataclass(frozen=True)
@@ -284,8 +311,13 @@ def _tile_reads(program: Any) -> Reads | None:
 
     accesses = find_accesses(program)
     if accesses:
-        return lambda coords: (
-            Box(access.buffer, access.offsets(coords), access.sizes) for access in accesses
+        dims = len(program.tiles)
+        return lambda coords, steps: (
+            Box(access.buffer, access.offsets(at), access.sizes)
+            for access in accesses
+            for at in (
+                [(*coords[:dims], step) for step in steps] if access.at_step else [coords]
+            )
         )
     shape = program.buffers[0].shape
     try:
@@ -293,7 +325,7 @@ def _tile_reads(program: Any) -> Reads | None:
     except SyncopateError:
         return None
     inner = (0,) * (len(shape) - 1)
-    return lambda coords: [Box(0, (coords[0] * height, *inner), (height, *shape[1:]))]
+    return lambda coords, _: [Box(0, (coords[0] * height, *inner), (height, *shape[1:]))]
 
 
 def read_lanes(program: Any) -> list[Lane]:
@@ -372,21 +404,34 @@ def _read_tiles(
     origins: _Origins,
 ) -> tuple[Tile, ...]:
     tiles: list[Tile] = []
-    for position, row in enumerate(table["tiles"]):
+
+    def find(row: Row) -> tuple[tuple[Transfer, ...], tuple[str, ...]]:
         waits = table["waits"][row["wait_begin"] : row["wait_end"]]
+        found = (t for w in waits for t in raised.get((rank, w["signal"]), ()))
+        return tuple(dict.fromkeys(found)), _waited(program, waits)
+
+    ranges = table.get("tile_steps") or [{"begin": 0, "end": 0}] * len(table["tiles"])
+    for position, (row, of_tile) in enumerate(zip(table["tiles"], ranges, strict=True)):
+        transfers, flags = find(row)
         coords = (row["c0"], row["c1"], row["c2"])
-        transfers = tuple(
-            dict.fromkeys(t for w in waits for t in raised.get((rank, w["signal"]), ()))
+        rows = table["steps"][of_tile["begin"] : of_tile["end"]] if of_tile["end"] else []
+        steps = tuple(
+            Step(step["step"], place, *find(step))
+            for place, step in enumerate(rows)
+            if step["wait_begin"] < step["wait_end"]
         )
+        flags += tuple(flag for step in steps for flag in step.flags)
+        tile = Tile(coords, position, transfers, flags, (), steps, len(rows))
         if reads is not None:
-            found = {o for box in reads(coords) for o in origins.of_box(rank, box)}
+            boxes = reads(coords, [step["step"] for step in rows])
+            found = {o for box in boxes for o in origins.of_box(rank, box)}
             whose = tuple(sorted(found)) or (rank,)
-        elif transfers:
-            whose = tuple(dict.fromkeys(t.origin for t in transfers))
+        elif tile.waits:
+            whose = tuple(dict.fromkeys(t.origin for t in tile.waits))
         else:
             before = position - program.num_ctas
             whose = tiles[before].origins if before >= 0 else (rank,)
-        tiles.append(Tile(coords, position, transfers, _waited(program, waits), whose))
+        tiles.append(replace(tile, origins=whose))
     return tuple(tiles)
 
 

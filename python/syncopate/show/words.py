@@ -153,7 +153,7 @@ def _obstacle(program: Any, buffer: Any, lanes: list[Lane]) -> str:
             return f"the input of rank {rank} is not one block of whole rows"
     for lane in lanes:
         for tile in lane.tiles:
-            if lane.rank in tile.origins and len(tile.origins) > 1:
+            if lane.rank in tile.origins and len(tile.origins) > 1 and not tile.length:
                 coords = ", ".join(map(str, tile.coords[: len(program.tiles)]))
                 return f"tile ({coords}) of rank {lane.rank} reads rows of it together with others'"
     return f"the kernel does more with {params[0].name} than load blocks of it"
@@ -161,9 +161,15 @@ def _obstacle(program: Any, buffer: Any, lanes: list[Lane]) -> str:
 
 def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
     first: dict[Transfer, int] = {}
+    at_step: dict[Transfer, str] = {}
     for tile in lane.tiles:
         for transfer in tile.waits:
             first.setdefault(transfer, tile.position)
+        for step in tile.steps:
+            for transfer in step.waits:
+                if first[transfer] == tile.position:
+                    words = f" before step {step.number}, after {step.place} of {tile.length}"
+                    at_step.setdefault(transfer, words)
     # Of tiles that several CTAs compute, the first part stands for all.
     tiles = [tile for tile in lane.tiles if dims == 3 or tile.coords[2] == 0]
 
@@ -174,6 +180,9 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
     ahead = before(min(first.values(), default=len(lane.tiles)))
     share = 100 * ahead // max(total, 1)
     lines = [f"rank {lane.rank}: {total} tiles, {ahead} of them ({share} %) before the first wait"]
+    if longest := max((tile.length for tile in tiles), default=0):
+        steps = sum(tile.length for tile in tiles)
+        lines.append(f"  its tiles walk up to {longest} steps, {steps} in all")
     if lane.needs:
         lines = [f"rank {lane.rank}: at most {total} tiles"]
         first = {}
@@ -203,7 +212,8 @@ def _lane(lane: Lane, ctas: int, dims: int) -> list[str]:
         flags = join([name for name, rank in transfer.raises if rank == lane.rank][:1])
         lines.append(
             f"  needs {transfer.region} from rank {transfer.src} ({flags}) at position {position} "
-            f"(round {position // ctas}), tile ({coords}): overlaps with {before(position)} tiles"
+            f"(round {position // ctas}), tile ({coords}){at_step.get(transfer, '')}: overlaps with "
+            f"{before(position)} tiles"
         )
     end = f"after {join(lane.closes_after)}" if lane.closes_after else "after its last tile"
     raises = f": raises {flags_of_ranks(lane.closes)}" if lane.closes else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ from syncopate.sim.simulate import Result
 __all__ = ["Probe", "compare", "make_probe"]
 
 Array = np.ndarray[Any, Any]
+Ranges = tuple[Callable[[Sequence[int]], tuple[int, int]], ...]
 
 MOST_ELEMENTS = 1 << 23
 """Elements that the tiles of all ranks copy, if nothing else is asked for: what a simulation holds in 1 GB."""
@@ -50,13 +51,18 @@ class Probe(ProgramData):
     Attributes:
         plan: The module that it was made of.
         tiles: Grid of tiles.
-        samplings: What output k holds: for each tile, in row-major order of the grid, elements of a footprint.
+        samplings: What output k holds: for each tile, in row-major order of the grid, elements of a footprint; for one
+            that is read at steps, those of each step.
+        steps: For each rank, what gives the range of a tile's steps; nothing if tiles walk none.
+        most_steps: The step behind the last that a tile may have.
         ir: The program at every stage, as text; see `Program.ir`.
     """
 
     plan: str = field(kw_only=True, repr=False)
     tiles: tuple[int, ...] = field(kw_only=True)
     samplings: tuple[Sampling, ...] = field(kw_only=True, repr=False)
+    steps: Ranges = field(kw_only=True, repr=False, default=())
+    most_steps: int = field(kw_only=True, default=0)
     ir: Mapping[str, str] = field(kw_only=True, repr=False)
 
 
@@ -86,18 +92,23 @@ def make_probe(
         if most is not None and most < 1:
             raise SyncopateError(f"{name}: expects a positive number, but got {most}")
     schedule = schedule_plan(text, options) if schedule is None else schedule
+    most_steps = _find_most_steps(schedule)
     samplings = _choose_samplings(
-        schedule, MOST_ELEMENTS if most_elements is None else most_elements
+        schedule, MOST_ELEMENTS if most_elements is None else most_elements, most_steps
     )
     module = _take_plan(text)
     ctas = schedule.num_ctas if most_ctas is None else min(schedule.num_ctas, most_ctas)
     arguments = _adapt_kernel(find_plan(module), ctas)
     positions = [arguments.index(sampling.access.argument) for sampling in samplings]
     source = write_source(
-        _NAME, len(arguments), schedule.tiles, list(zip(positions, samplings, strict=True))
+        _NAME,
+        len(arguments),
+        schedule.tiles,
+        list(zip(positions, samplings, strict=True)),
+        most_steps,
     )
     kernel = define_kernel(source, _NAME, {})
-    binding = _bind(schedule, arguments, samplings, ctas)
+    binding = _bind(schedule, arguments, samplings, ctas, most_steps)
     target = Target()
     # Nothing is to be loaded ahead of the wait of its tile.
     options_of_triton = {"num_warps": 4, "num_stages": 1}
@@ -125,6 +136,8 @@ def make_probe(
         plan=text,
         tiles=schedule.tiles,
         samplings=samplings,
+        steps=schedule.steps,
+        most_steps=most_steps,
         ir=Stages(fusion.stages),
     )
 
@@ -148,14 +161,25 @@ def _as_stored(spec: Any) -> Any:
     return dataclasses.replace(spec, dtype=f"i{bits[0]}")
 
 
-def _choose_samplings(schedule: Schedule, most_elements: int) -> tuple[Sampling, ...]:
+def _find_most_steps(schedule: Schedule) -> int:
+    """The step behind the last that a tile of some rank has; 0 if tiles walk none."""
+    tables = [schedule.rank_tables(rank)["steps"] for rank in range(schedule.world_size)]
+    return 1 + max((int(steps.column("step").max(initial=0)) for steps in tables), default=0) if (
+        schedule.steps
+    ) else 0
+
+
+def _choose_samplings(
+    schedule: Schedule, most_elements: int, most_steps: int
+) -> tuple[Sampling, ...]:
     reads = [access for access in schedule.accesses if not access.writes]
     if not reads:
         raise PlanError(
             f"plan {schedule.name}: tiles of its kernel read no buffer, so nothing can be looked at; add a footprint: "
             'chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512] (see docs/plans.md)'
         )
-    copies = schedule.world_size * math.prod(schedule.tiles) * len(reads)
+    regions = sum(most_steps if access.at_step else 1 for access in reads)
+    copies = schedule.world_size * math.prod(schedule.tiles) * regions
     budget = max(1, most_elements // copies)
     samplings = []
     for access in reads:
@@ -184,12 +208,18 @@ def _adapt_kernel(plan: ir.OpView, ctas: int) -> list[str]:
         kernel.attributes["parts"] = ir.IntegerAttr.get(kernel.attributes["ctas"].type, 1)
         kernel.attributes["arg_names"] = ir.ArrayAttr.get(new)
         for footprint in kernel.regions[0].blocks[0].operations:
+            if not isinstance(footprint, ops.FootprintOp):
+                continue
             footprint.attributes["arg"] = new[names.index(footprint.attributes["arg"].value)]
     return names
 
 
 def _bind(
-    schedule: Schedule, arguments: Sequence[str], samplings: Sequence[Sampling], ctas: int
+    schedule: Schedule,
+    arguments: Sequence[str],
+    samplings: Sequence[Sampling],
+    ctas: int,
+    most_steps: int,
 ) -> Binding:
     buffers = {access.argument: access.buffer for access in schedule.accesses}
     params: list[BufferParam | TensorParam] = []
@@ -200,7 +230,8 @@ def _bind(
         signature[f"in{number}"] = f"*i{8 * DTYPES[spec.dtype].nbytes}"
     for number, sampling in enumerate(samplings):
         spec = _as_stored(schedule.buffers[sampling.access.buffer])
-        shape = (math.prod(schedule.tiles), *sampling.counts)
+        regions = math.prod(schedule.tiles) * (most_steps if sampling.access.at_step else 1)
+        shape = (regions, *sampling.counts)
         name = f"out{number}"
         params.append(TensorParam(name, name, shape, spec.dtype, descriptor=False, output=True))
         signature[name] = f"*i{8 * DTYPES[spec.dtype].nbytes}"
@@ -223,16 +254,19 @@ def compare(probe: Probe, result: Result) -> Iterator[Finding]:
         for number, sampling in enumerate(probe.samplings):
             name = probe.buffers[sampling.access.buffer].name
             for rank, found in enumerate(outputs[f"out{number}"]):
-                expected = _expect(probe.tiles, sampling, memory[name][rank])
+                expected = _expect(probe, sampling, memory[name][rank], rank)
                 wrong = np.argwhere(~_equal(found, expected))
                 if wrong.size:
-                    tile, *index = map(int, wrong[0])
-                    where = (tile, *index)
+                    number, *index = map(int, wrong[0])
+                    where = (number, *index)
+                    tile, step = number, ""
+                    if sampling.access.at_step:
+                        tile, step = number // probe.most_steps, f"step {number % probe.most_steps} of "
                     yield Finding(
                         Kind.RESULT,
-                        f"call {call}: tile {_coordinates(probe.tiles, tile)} of rank {rank} finds {found[where]} at "
-                        f"{name}{_position(probe.tiles, sampling, tile, index)}, where the plan brings "
-                        f"{expected[where]}",
+                        f"call {call}: {step}tile {_coordinates(probe.tiles, tile)} of rank {rank} finds "
+                        f"{found[where]} at {name}{_position(_place(probe, sampling, number), sampling, index)}, where "
+                        f"the plan brings {expected[where]}",
                     )
     if len(result.outputs) != len(result.inputs):
         return
@@ -260,13 +294,18 @@ def _coordinates(tiles: Sequence[int], tile: int) -> list[int]:
     return [int(coordinate) for coordinate in np.unravel_index(tile, tiles)]
 
 
-def _indices(
-    tiles: Sequence[int], sampling: Sampling, tile: int
-) -> tuple[list[Array], list[Array]]:
-    """By dimension, where the sampled elements of a tile's footprint are, and which of them are inside."""
+def _place(probe: Probe, sampling: Sampling, number: int) -> list[int]:
+    """The coordinates of a tile, and behind them of a step, whose footprint stands at a place of an output."""
+    if not sampling.access.at_step:
+        return _coordinates(probe.tiles, number)
+    tile, step = divmod(number, probe.most_steps)
+    return [*_coordinates(probe.tiles, tile), step]
+
+
+def _indices(place: Sequence[int], sampling: Sampling) -> tuple[list[Array], list[Array]]:
+    """By dimension, where the sampled elements of a footprint are, and which of them are inside."""
     places, inside = [], []
-    offsets = sampling.access.offsets(_coordinates(tiles, tile))
-    for dim, offset in enumerate(offsets):
+    for dim, offset in enumerate(sampling.access.offsets(place)):
         begin = max(offset, 0)
         end = min(offset + sampling.access.sizes[dim], sampling.shape[dim])
         at = begin + np.arange(sampling.counts[dim]) * sampling.strides[dim]
@@ -275,26 +314,30 @@ def _indices(
     return places, inside
 
 
-def _position(
-    tiles: Sequence[int], sampling: Sampling, tile: int, index: Sequence[int]
-) -> list[int]:
-    places, _ = _indices(tiles, sampling, tile)
+def _position(place: Sequence[int], sampling: Sampling, index: Sequence[int]) -> list[int]:
+    places, _ = _indices(place, sampling)
     return [int(place[i]) for place, i in zip(places, index, strict=True)]
 
 
-def _expect(tiles: Sequence[int], sampling: Sampling, contents: Contents) -> Array:
+def _expect(probe: Probe, sampling: Sampling, contents: Contents, rank: int) -> Array:
     """What a rank's tiles copy of a buffer with these contents."""
-    count = math.prod(tiles)
+    at_step = sampling.access.at_step
+    count = math.prod(probe.tiles) * (probe.most_steps if at_step else 1)
     expected = np.zeros((count, *sampling.counts), contents.data.dtype)
     seen: dict[tuple[int, ...], int] = {}
-    for tile in range(count):
-        offsets = tuple(sampling.access.offsets(_coordinates(tiles, tile)))
+    for number in range(count):
+        place = _place(probe, sampling, number)
+        if at_step:
+            first, behind = probe.steps[rank](place[:-1])
+            if not first <= place[-1] < behind:
+                continue
+        offsets = tuple(sampling.access.offsets(place))
         if offsets in seen:
-            expected[tile] = expected[seen[offsets]]
+            expected[number] = expected[seen[offsets]]
             continue
-        seen[offsets] = tile
-        places, inside = _indices(tiles, sampling, tile)
+        seen[offsets] = number
+        places, inside = _indices(place, sampling)
         of_tile = np.ix_(*map(np.flatnonzero, inside))
         of_buffer = np.ix_(*(place[kept] for place, kept in zip(places, inside, strict=True)))
-        expected[tile][of_tile] = contents.data[of_buffer]
+        expected[number][of_tile] = contents.data[of_buffer]
     return expected

@@ -97,17 +97,23 @@ def _bounds(operand: _Code | int) -> tuple[int, int]:
 
 
 def write_source(
-    name: str, inputs: int, tiles: Sequence[int], samplings: Sequence[tuple[int, Sampling]]
+    name: str,
+    inputs: int,
+    tiles: Sequence[int],
+    samplings: Sequence[tuple[int, Sampling]],
+    steps: int = 0,
 ) -> str:
     """Writes a kernel that takes pointers `in0`, …, then for each sampling an output `out0`, …, and CTAS.
 
-    Output k is an array of shape [tiles, *counts]; what a tile's footprint does not cover is zero.
+    Output k is an array of shape [tiles, *counts], or [tiles * steps, *counts] if it is read at steps; what a tile's
+    footprint does not cover is zero, and so is the place of a step that it does not have.
 
     Args:
         name: Name of the kernel.
         inputs: Number of pointers that it reads.
         tiles: Grid of tiles.
         samplings: For each output, the pointer that it is read through, and what of it.
+        steps: The step behind the last that a tile may have; 0 if tiles walk none.
 
     Raises:
         PlanError: The offsets of a footprint may not fit in 64 bits.
@@ -126,8 +132,23 @@ def write_source(
         tile = f"({tile} * {size} + {coordinate})"
     lines.append(f"tile = {tile}")
     coordinates = [_Code(name, 0, size - 1) for name, size in zip(names, tiles, strict=True)]
+    at_steps: list[str] = []
     for number, (source, sampling) in enumerate(samplings):
-        lines += _copy(f"in{source}", f"out{number}", sampling, coordinates)
+        target = f"out{number}"
+        if sampling.access.at_step:
+            lines += _clear(target, steps * math.prod(sampling.counts))
+            at = [*coordinates, _Code("step", 0, steps - 1)]
+            at_steps += _copy(f"in{source}", target, sampling, at, f"(tile * {steps} + step)")
+        else:
+            lines += _copy(f"in{source}", target, sampling, coordinates, "tile")
+    if steps:
+        # The tables alone say how many steps a tile of this rank has.
+        lines += [
+            "first, last = sy.steps(-1, -1)",
+            "for place in tl.range(first, last):",
+            "    step = sy.step(place).to(tl.int64)",
+            *(f"    {line}" for line in at_steps or ["tl.store(out0 + step, 0, mask=step < 0)"]),
+        ]
     outputs = [f"out{number}" for number in range(len(samplings))]
     parameters = [*(f"in{number}" for number in range(inputs)), *outputs, "CTAS: tl.constexpr"]
     return "\n".join(
@@ -149,8 +170,22 @@ def write_source(
     )
 
 
-def _copy(source: str, target: str, sampling: Sampling, coordinates: Sequence[_Code]) -> list[str]:
-    """Lines that copy one footprint of a tile, in pieces of rows and columns."""
+def _clear(target: str, elements: int) -> list[str]:
+    """Lines that set all that a tile may copy to zero."""
+    width = min(_power(elements), _PIECE)
+    return [
+        f"for piece in range({-(-elements // width)}):",
+        f"    cleared = piece * {width} + tl.arange(0, {width}).to(tl.int64)",
+        f"    tl.store({target} + tile * {elements} + cleared, 0, mask=cleared < {elements})",
+        # Other threads store the same elements next.
+        "tl.debug_barrier()",
+    ]
+
+
+def _copy(
+    source: str, target: str, sampling: Sampling, coordinates: Sequence[_Code], number: str
+) -> list[str]:
+    """Lines that copy one footprint of a tile or a step, in pieces of rows and columns, to the place of a number."""
     shape, counts = sampling.shape, sampling.counts
     last = len(shape) - 1
     lines = []
@@ -185,8 +220,8 @@ def _copy(source: str, target: str, sampling: Sampling, coordinates: Sequence[_C
         f"address = ({row_at})[:, None] + {address}[None, :]",
         f"inside = ({row_in})[:, None] & {inside}[None, :]",
         f"data = tl.load({source} + address, mask=kept & inside, other=0)",
-        f"place = (tile * {rows} + row)[:, None] * {columns} + column[None, :]",
-        f"tl.store({target} + place, data, mask=kept)",
+        f"target = ({number} * {rows} + row)[:, None] * {columns} + column[None, :]",
+        f"tl.store({target} + target, data, mask=kept)",
     ]
     down = -(-rows // height)
     return [*lines, f"for piece in range({down * across}):", *(f"    {line}" for line in body)]
