@@ -199,9 +199,23 @@ class TuningCache:
             if entry is not None:
                 yield path, entry
 
-    def remove(self, path: Path) -> None:
-        """Takes away an entry's file, if it is there."""
-        path.unlink(missing_ok=True)
+    def remove(self, *names: str) -> list[Path]:
+        """Takes away files, damaged ones too.
+
+        Args:
+            *names: Parts of their names; without any, all files.
+
+        Returns:
+            The files that were there.
+        """
+        paths = [
+            path
+            for path in sorted(self.folder.glob("*.json"))
+            if not names or any(name in path.stem for name in names)
+        ]
+        for path in paths:
+            path.unlink(missing_ok=True)
+        return paths
 
     @staticmethod
     def _read(path: Path) -> Entry | None:
