@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         compile as compile,
     )
     from syncopate.plan import Buffer, Chunk, Plan, Token
+    from syncopate.workloads import GemmWorkload
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "Descriptor",
     "DeviceWaitTimeout",
     "Footprint",
+    "GemmWorkload",
     "InternalError",
     "Parts",
     "Plan",
@@ -68,6 +70,7 @@ __all__ = [
 # Loaded when first used: the compiler brings in Triton, plans bring in MLIR.
 _HOMES = {
     **dict.fromkeys(("Buffer", "Chunk", "Plan", "Token"), "plan"),
+    "GemmWorkload": "workloads",
     **dict.fromkeys(
         (
             "Ctas",

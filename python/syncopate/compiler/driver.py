@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,22 +11,20 @@ from triton.runtime.jit import JITFunction
 
 from syncopate import device
 from syncopate.compiler.arguments import (
-    check_binding,
-    check_numbers,
     check_options,
     check_strategy,
+    check_timeout,
     check_types,
 )
-from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
+from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import Stages, make_spec
 from syncopate.compiler.image import capture, compile_image, kernel_key
-from syncopate.compiler.module import KernelBinding, needs_comm_ctas
+from syncopate.compiler.planning import bind_arguments
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
-from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import (
     DEFAULT_TIMEOUT_NS,
@@ -100,34 +97,24 @@ def compile(
     options = {} if options is None else options
     check_types(kernel, plan, bind, strategy, footprints, needs, options)
     check_strategy(plan, strategy)
-    if ctas is None:
-        ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
-        if ctas < 1:
-            raise SyncopateError(
-                f"strategy: comm_ctas {strategy.comm_ctas} leaves none of the {target.num_sms} streaming "
-                f"multiprocessors of {target} to compute; use fewer"
-            )
-    check_numbers(tiles, ctas, timeout)
+    check_timeout(timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
-    resolved, parts = resolve(bind, math.prod(tiles), ctas)
-    binding = bind_parameters(kernel, resolved)
-    check_binding(binding, plan, target)
-    name = f"{kernel.__name__}_fused"
-    companion = _companion(binding, plan)
-    spec = make_spec(kernel, name, binding, options, target, companion)
     caller = sys._getframe(1)
-    place = (caller.f_code.co_filename, caller.f_lineno)
-    kernel_op = KernelBinding(
-        name,
-        tuple(tiles),
-        ctas,
-        parts,
-        binding.buffers,
-        binding.integers,
-        tuple(footprints),
-        needs,
-        place,
+    bound = bind_arguments(
+        kernel,
+        plan,
+        strategy,
+        target,
+        bind=bind,
+        tiles=tiles,
+        ctas=ctas,
+        footprints=footprints,
+        needs=needs,
+        place=(caller.f_code.co_filename, caller.f_lineno),
     )
+    binding, kernel_op = bound.binding, bound.kernel
+    companion = _companion(binding, plan)
+    spec = make_spec(kernel, kernel_op.name, binding, options, target, companion)
     key = kernel_key(kernel, spec)
     captured = capture(kernel, spec, key)
     fusion = make_schedule(
@@ -140,7 +127,7 @@ def compile(
         compiled.image,
         target,
         stages=spec.options.get("num_stages"),
-        ctas=ctas,
+        ctas=kernel_op.ctas,
         comm_ctas=schedule.comm_ctas,
     )
     return Program(
@@ -153,7 +140,7 @@ def compile(
         image=compiled.image,
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         remap=_compile_remap(schedule.buffers, spec.target),
-        num_ctas=ctas,
+        num_ctas=kernel_op.ctas,
         comm_ctas=schedule.comm_ctas,
         tiles=tuple(tiles),
         localized=fusion.localized(compiled.localized_argument),

@@ -51,7 +51,8 @@ class GemmConfig:
         block_m: Rows of an output tile.
         block_n: Columns of an output tile.
         block_k: Elements of K that one pipeline stage holds.
-        group_m: Rows of tiles that are walked together, for locality in L2.
+        group_m: Rows of tiles that are walked together, for locality in L2, by a kernel that runs alone; the order of a
+            fused one is the strategy's.
         num_warps: Warps that compute.
         num_stages: Pipeline stages of the K loop.
         num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. At most one fits on a
