@@ -18,6 +18,7 @@ from syncopate.errors import (
     BudgetError,
     DeviceWaitTimeout,
     InternalError,
+    PeerFault,
     PlanError,
     SyncopateError,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Footprint",
     "InternalError",
     "Parts",
+    "PeerFault",
     "Plan",
     "PlanError",
     "Pointer",
