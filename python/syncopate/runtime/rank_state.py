@@ -16,7 +16,7 @@ from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import Call, plan_engine
+from syncopate.runtime.engine_plan import Call, library_ctas, plan_engine
 from syncopate.runtime.groups import Group, Library, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
@@ -52,10 +52,6 @@ from syncopate.runtime.tensors import (
 
 # The fault record, then the engine's mirror of two words.
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
-
-
-MAX_LIBRARY_CTAS = 32
-"""More than a library needs for all that a link can take."""
 
 
 class RankState:
@@ -158,8 +154,10 @@ class RankState:
         return LibraryCalls(self.library, stream, list(self._buffers.values()))
 
     def _load_library(self, group: Group) -> Library:
-        free = cuda.multiprocessors(self.device) - math.prod(self._program.grid)
-        return group.library(self.rank, min(max(free, 0), MAX_LIBRARY_CTAS))
+        multiprocessors = cuda.multiprocessors(self.device)
+        return group.library(
+            self.rank, library_ctas(multiprocessors, math.prod(self._program.grid))
+        )
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
