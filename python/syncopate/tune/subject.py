@@ -156,6 +156,8 @@ class GemmSubject:
             "dtype": one.dtype,
             "world_size": one.world_size,
             "node_size": one.node_size,
+            # How far apart the rows of B are follows from K.
+            "weight": None if one.weight_pitch is None else "padded",
             "tiles": None,
             "sum": "unordered" if self.unordered else None,
         }

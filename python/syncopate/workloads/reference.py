@@ -23,8 +23,14 @@ def draw_input(workload: GemmWorkload, rank: int, seed: int, device: Any) -> tor
 
 
 def draw_weight(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
-    """What a rank passes as `b`."""
-    return _draw((workload.n, workload.k), ~(seed + rank) & 0x7FFFFFFF, workload, device)
+    """What a rank passes as `b`, with rows as far apart as the workload says."""
+    values = _draw((workload.n, workload.k), ~(seed + rank) & 0x7FFFFFFF, workload, device)
+    pitch = workload.weight_pitch or workload.k
+    if pitch == workload.k:
+        return values
+    memory = values.new_zeros((workload.n, pitch))
+    memory[:, : workload.k] = values
+    return memory[:, : workload.k]
 
 
 def multiply(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
