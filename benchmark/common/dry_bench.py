@@ -1,0 +1,94 @@
+"""The cost model in place of GPUs, so that a study can be tried without any. Every time is a prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from benchmark.common.bench import Alone, Bench, Measured, Trial, never
+from benchmark.common.partitions import fit_groups
+
+from syncopate import GemmWorkload
+from syncopate.choices import Realization
+from syncopate.dtypes import DTYPES
+from syncopate.errors import SyncopateError
+from syncopate.model import Curve, Machine, WaveModel, predict_gemm_us
+from syncopate.workloads import GemmKind
+
+__all__ = ["DryBench", "moved_bytes", "predict_calls_us", "tile_bytes"]
+
+
+class DryBench(Bench):
+    """A workload on a machine that the model knows."""
+
+    def __init__(self, workload: GemmWorkload, machine: Machine) -> None:
+        super().__init__(workload)
+        self.machine = machine
+
+    @property
+    def sms(self) -> int:
+        """Those of the machine."""
+        return self.machine.sms
+
+    def survey(
+        self, trials: Sequence[Trial], calls: int, over: Callable[[], bool] = never
+    ) -> dict[Trial, Measured]:
+        """Predictions."""
+        found = {}
+        for trial in trials:
+            if over():
+                break
+            us = self._predict(trial)
+            if us is not None:
+                found[trial] = Measured(us)
+        return found
+
+    def compare(
+        self, trials: Sequence[Trial], rounds: int, calls: int
+    ) -> tuple[Alone, dict[Trial, Measured]]:
+        """Predictions; of the baselines, cuBLAS is taken to be as fast as our kernel."""
+        workload, config = self.workload, self.workload.choose_config()
+        tiles = math.prod(config.tiles(workload.m, workload.n))
+        gemm = predict_gemm_us(self.machine, workload.cost(config, self.machine), tiles)
+        comm = self._collective().time_us(moved_bytes(workload))
+        return Alone(gemm, gemm, comm, gemm + comm), self.survey(trials, calls)
+
+    def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
+        """The machine's, whatever the number of CTAs."""
+        return self._collective()
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+    def _collective(self) -> Curve:
+        kind = GemmKind(self.workload.kind)
+        return self.machine.find_collective(kind.collective, self.workload.world_size)
+
+    def _predict(self, trial: Trial) -> float | None:
+        try:
+            timeline = self.workload.predict(trial.strategy, trial.config, self.machine)
+        except SyncopateError:
+            if Realization(trial.strategy.realization) is not Realization.NCCL:
+                return None
+            return predict_calls_us(self.workload, trial, self.machine, self._collective())
+        return timeline.us
+
+
+def predict_calls_us(workload: GemmWorkload, trial: Trial, machine: Machine, curve: Curve) -> float:
+    """Library calls by the closed form, for machines of which the simulation knows no calls."""
+    tiles = math.prod(trial.config.tiles(workload.m, workload.n))
+    gemm_us = predict_gemm_us(machine, workload.cost(trial.config, machine), tiles)
+    nbytes, ctas = tile_bytes(workload, trial), trial.strategy.comm_ctas
+    model = WaveModel(gemm_us, tiles, nbytes, machine.sms, curve, ctas)
+    return model.predict_us(fit_groups(trial.strategy.waves, model.waves))
+
+
+def tile_bytes(workload: GemmWorkload, trial: Trial) -> int:
+    """Bytes of a tile of C."""
+    return trial.config.block_m * trial.config.block_n * DTYPES[workload.dtype].nbytes
+
+
+def moved_bytes(workload: GemmWorkload) -> int:
+    """Bytes of the tensor that the collective is given, or has gathered."""
+    columns = workload.k if GemmKind(workload.kind).is_before else workload.n
+    return workload.m * columns * DTYPES[workload.dtype].nbytes
