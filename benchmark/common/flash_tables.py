@@ -13,13 +13,13 @@ from benchmark.common.study import format_head, format_table, spell
 __all__ = ["count_one_wave", "make_table"]
 
 _NOTE = (
-    "Times in µs, medians of interleaved calls, slowest rank; 3x1+2x4 are three groups of one wave, and two of four. The "
-    "bound is the paper's: the GEMM and the transfer of its last wave, or a wave and the whole transfer, whichever is "
-    "longer, by the best GEMM and by NCCL with as many CTAs as it likes, both measured in this run. *Best found* is the "
-    "best of the partitions that were tried, few calls of each, and the best of these measured again. *Closed form* is "
-    "the paper's Algorithm 1 on the GEMM and NCCL of this run: the partition that it chooses, found by dynamic "
-    "programming, what that takes, best found / that, and by how much the prediction is off. *Tables* is the same for "
-    "the simulation."
+    "Times in µs, medians of interleaved calls, slowest rank; 3x1+2x4 are three groups of one wave, and two of four. "
+    "The bound is the paper's: the GEMM and the transfer of its last wave, or a wave and the whole transfer, whichever "
+    "is longer, by the best GEMM and by NCCL with as many CTAs as it likes, both measured in this run. *Best found* is "
+    "the best of the partitions that were tried, few calls of each, and the best of these measured again. *Closed "
+    "form* is the paper's Algorithm 1 on the GEMM and NCCL of this run: the partition that it chooses, found by "
+    "dynamic programming, what that takes, best found / that, and by how much the prediction is off. *Tables* is the "
+    "same for the simulation."
 )
 _PAPER = "the paper: best at 4 % of its shapes, and 17.34 % slower than the best on average"
 
