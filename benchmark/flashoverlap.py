@@ -219,7 +219,7 @@ def predict_tables(
     try:
         for groups in some:
             one = base.having(waves=groups)
-            timeline = workload.predict(one.strategy, one.config, study.machine)
+            timeline = workload.packed().predict(one.strategy, one.config, study.machine)
             found[groups] = timeline.us
     except SyncopateError as error:
         study.say(f"no prediction from tables: {error}")

@@ -28,9 +28,10 @@ from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
 
 from syncopate.choices import Direction, Realization
-from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.loaded import LoadedProgram, measure_host_us
+from syncopate.runtime import ProcessGroup
+from syncopate.runtime.loaded import measure_host_us
 from syncopate.workloads import GemmKind, GemmWorkload
+from syncopate.workloads.loaded import LoadedGemm
 
 
 @dataclasses.dataclass
@@ -38,7 +39,7 @@ class Entry:
     """A way that was compiled and checked."""
 
     way: Way
-    program: LoadedProgram
+    program: LoadedGemm
     error: float
     candidate: Candidate
     host_us: float
@@ -115,7 +116,8 @@ def measure_shape(
     kind = options.workload
     m, n, k = shape
     workload = GemmWorkload(kind, m, n, k, session.world_size)
-    default = Way(workload.default_strategy(workload.choose_config()))
+    packed = workload.packed()
+    default = Way(packed.default_strategy(packed.choose_config()))
     session.say(f"{kind.value} {name}: M {m}, N {n}, K {k}")
     data = make_data(workload, session)
     baselines = Baselines(workload, data, session)
@@ -159,7 +161,8 @@ def load_all(
 ) -> tuple[list[Entry], bool]:
     """Compiles, loads and checks every strategy; one that fails on any rank is dropped on all."""
     group, entries, good = ProcessGroup(), [], True
-    config = workload.choose_config()
+    packed = workload.packed()
+    config = packed.choose_config()
     for strategy in strategies(
         options.workload,
         options.realizations.split(","),
@@ -168,20 +171,20 @@ def load_all(
         options.pauses,
         options.waves,
         options.slots,
-        base=workload.default_strategy(config),
+        base=packed.default_strategy(config),
     ):
         way = Way(strategy)
         if options.only not in way.name:
             continue
 
-        def make(way: Way = way) -> LoadedProgram:
-            return load(workload.compile(way.strategy, config=config, timeout=20.0), group)
+        def make(way: Way = way) -> LoadedGemm:
+            return workload.load(group, way.strategy, config=config, timeout=20.0)
 
         program = session.attempt(way.name, make)
         if program is None:
             continue
 
-        def call(given: torch.Tensor, program: LoadedProgram = program) -> torch.Tensor:
+        def call(given: torch.Tensor, program: LoadedGemm = program) -> torch.Tensor:
             out: torch.Tensor = program(a=given, b=data.weight)
             return out
 
@@ -196,13 +199,13 @@ def load_all(
         entries += [
             make_entry(session, this, program, error, data)
             for this in (way, Way(strategy, zero_copy=True))
-            if not this.zero_copy or (options.zero_copy and program.program.buffers[0].inputs)
+            if not this.zero_copy or (options.zero_copy and takes_symmetric(program))
         ]
     return entries, good
 
 
 def make_entry(
-    session: Session, way: Way, program: LoadedProgram, error: float, data: GemmData
+    session: Session, way: Way, program: LoadedGemm, error: float, data: GemmData
 ) -> Entry:
     """A way with what times it. A zero-copy input is written before the time starts, by whoever makes it."""
     tensors = {"b": data.weight} if way.zero_copy else {"a": data.inputs[0], "b": data.weight}
@@ -217,8 +220,8 @@ def make_entry(
         return out
 
     def write(i: int) -> None:
-        program.acquire()
-        program.input("a").copy_(data.inputs[i])
+        program.loaded.acquire()
+        program.loaded.input("a").copy_(data.inputs[i])
 
     candidate = (
         Candidate(way.name, symmetric, prepare=write)
@@ -226,6 +229,12 @@ def make_entry(
         else Candidate(way.name, plain)
     )
     return Entry(way, program, error, candidate, host_us)
+
+
+def takes_symmetric(program: LoadedGemm) -> bool:
+    """Whether an input can be written where calls read it."""
+    moves = any(program.loaded.program.buffers[0].inputs)
+    return moves and program.workload.packed() == program.workload
 
 
 if __name__ == "__main__":

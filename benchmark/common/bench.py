@@ -151,9 +151,10 @@ class Bench(abc.ABC):
 
 
 def default_trial(workload: GemmWorkload) -> Trial:
-    """What `GemmWorkload.compile` takes if it is given nothing."""
-    config = workload.choose_config()
-    return Trial(workload.default_strategy(config), config)
+    """What `GemmWorkload.load` takes if it is given nothing."""
+    packed = workload.packed()
+    config = packed.choose_config()
+    return Trial(packed.default_strategy(config), config)
 
 
 def ascending_curve(sizes: Sequence[int], times: Sequence[float]) -> Curve:

@@ -47,7 +47,8 @@ class DryBench(Bench):
         self, trials: Sequence[Trial], rounds: int, calls: int
     ) -> tuple[Alone, dict[Trial, Measured]]:
         """Predictions; of the baselines, cuBLAS is taken to be as fast as our kernel."""
-        workload, config = self.workload, self.workload.choose_config()
+        workload = self.workload.packed()
+        config = workload.choose_config()
         tiles = math.prod(config.tiles(workload.m, workload.n))
         gemm = predict_gemm_us(self.machine, workload.cost(config, self.machine), tiles)
         comm = self._collective().time_us(moved_bytes(workload))
@@ -66,11 +67,11 @@ class DryBench(Bench):
 
     def _predict(self, trial: Trial) -> float | None:
         try:
-            timeline = self.workload.predict(trial.strategy, trial.config, self.machine)
+            timeline = self.workload.packed().predict(trial.strategy, trial.config, self.machine)
         except SyncopateError:
             if Realization(trial.strategy.realization) is not Realization.NCCL:
                 return None
-            return predict_calls_us(self.workload, trial, self.machine, self._collective())
+            return predict_calls_us(self.workload.packed(), trial, self.machine, self._collective())
         return timeline.us
 
 

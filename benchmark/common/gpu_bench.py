@@ -15,9 +15,10 @@ from benchmark.common.session import Candidate, Session
 from syncopate import GemmWorkload
 from syncopate.compiler import Program
 from syncopate.model import Curve
-from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.loaded import LoadedProgram, measure_host_us
+from syncopate.runtime import ProcessGroup
+from syncopate.runtime.loaded import measure_host_us
 from syncopate.workloads import GemmKind
+from syncopate.workloads.loaded import LoadedGemm
 
 __all__ = ["GpuBench", "LoadedTrial"]
 
@@ -39,7 +40,7 @@ class LoadedTrial:
     """
 
     trial: Trial
-    program: LoadedProgram
+    program: LoadedGemm
     error: float
     candidate: Candidate
 
@@ -52,7 +53,7 @@ class GpuBench(Bench):
         self.session, self.group = session, ProcessGroup()
         self.data = make_data(workload, session)
         self.baselines = Baselines(workload, self.data, session)
-        self._program: LoadedProgram | None = None
+        self._program: LoadedGemm | None = None
         self._groups: dict[int, dist.ProcessGroup] = {}
 
     @property
@@ -114,8 +115,8 @@ class GpuBench(Bench):
         loaded = []
         for trial in dict.fromkeys(trials):
 
-            def make(trial: Trial = trial) -> LoadedProgram:
-                return load(self._compile(trial), self.group)
+            def make(trial: Trial = trial) -> LoadedGemm:
+                return LoadedGemm(self.workload, self._compile(trial), self.group)
 
             program = self.session.attempt(trial.name, make)
             if program is None:
@@ -176,27 +177,28 @@ class GpuBench(Bench):
         return self._groups[ctas]
 
     def _compile(self, trial: Trial) -> Program:
-        return self.workload.compile(trial.strategy, config=trial.config, timeout=TIMEOUT_S)
+        packed = self.workload.packed()
+        return packed.compile(trial.strategy, config=trial.config, timeout=TIMEOUT_S)
 
-    def _place(self, trial: Trial) -> LoadedProgram | None:
+    def _place(self, trial: Trial) -> LoadedGemm | None:
         """The one loaded program with the trial's tables, and its code if that is another."""
         compiled = self.session.attempt(trial.name, lambda: self._compile(trial))
         if compiled is None:
             return None
 
-        def place() -> LoadedProgram:
+        def place() -> LoadedGemm:
             if self._program is None:
-                return load(compiled, self.group)
-            self._program.reschedule(compiled)
+                return LoadedGemm(self.workload, compiled, self.group)
+            self._program.loaded.reschedule(compiled)
             return self._program
 
-        placed: LoadedProgram | None = self.session.attempt(trial.name, place)
+        placed: LoadedGemm | None = self.session.attempt(trial.name, place)
         if placed is None and self._program is not None:
             self._program.close()
         self._program = placed
         return placed
 
-    def _check(self, trial: Trial, program: LoadedProgram, calls: int) -> float | None:
+    def _check(self, trial: Trial, program: LoadedGemm, calls: int) -> float | None:
         """The largest relative error over the ranks; None, and a note, if it is wrong or a call fails."""
 
         def check() -> tuple[float, bool]:
@@ -225,7 +227,7 @@ class GpuBench(Bench):
             return None
         return error
 
-    def _candidate(self, trial: Trial, program: LoadedProgram) -> Candidate:
+    def _candidate(self, trial: Trial, program: LoadedGemm) -> Candidate:
         def call(i: int) -> torch.Tensor:
             out: torch.Tensor = program(a=self.data.inputs[i], b=self.data.weight)
             return out

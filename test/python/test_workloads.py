@@ -27,6 +27,7 @@ SMALL = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=3
         ({"world_size": 1}, "world_size: expects an integer of at least 2, but got 1"),
         ({"k": 1.5}, "k: expects an integer of at least 1, but got 1.5"),
         ({"dtype": "int"}, "dtype: expects one of"),
+        ({"weight_pitch": 63}, "weight_pitch: expects an integer of at least K, 64, but got 63"),
         ({"node_size": 3}, "node_size: expects a divisor of 4 ranks, but got 3"),
     ],
 )
@@ -59,6 +60,36 @@ def test_program_of_a_workload_is_sound(kind):
     program = GemmWorkload(kind, 130 if kind is GemmKind.AG_GEMM else 132, 72, 40, 2).compile(
         config=GemmConfig(block_m=32, block_n=32, block_k=16, num_warps=4, num_stages=2, num_ctas=3)
     )
+    result = program.simulate(calls=2)
+    assert result.verdict.ok, result.verdict
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "k", "pitch"),
+    [
+        ((8200, 3600, 8192), "bf16", 8192, None),
+        ((8200, 3600, 8184), "bf16", 8184, 8192),
+        ((2048, 3600, 8184), "bf16", 8184, None),
+        ((8200, 3600, 8190), "bf16", 8192, None),
+        ((200, 3600, 8190), "bf16", 8192, None),
+        ((200, 51, 8190), "bf16", 8190, None),
+        ((8200, 3600, 8196), "f32", 8196, 8224),
+        ((8200, 3600, 8198), "f32", 8224, None),
+        ((8200, 3600, 8200), "f8E4M3FN", 8320, None),
+    ],
+)
+def test_rows_are_packed_where_it_pays(shape, dtype, k, pitch):
+    packed = GemmWorkload("ag_gemm", *shape, 2, dtype).packed()
+    assert (packed.k, packed.weight_pitch) == (k, pitch)
+    assert packed.packed() == packed
+
+
+@pytest.mark.parametrize("kind", list(GemmKind))
+def test_program_of_packed_rows_is_sound(kind):
+    workload = GemmWorkload(kind, 132, 72, 40, 2, weight_pitch=64)
+    config = GemmConfig(block_m=32, block_n=32, block_k=16, num_warps=4, num_stages=2, num_ctas=3)
+    program = workload.compile(config=config)
+    assert [p.strides for p in program.params if getattr(p, "tensor", "") == "b"] == [(64, 1)]
     result = program.simulate(calls=2)
     assert result.verdict.ok, result.verdict
 

@@ -18,11 +18,18 @@ if TYPE_CHECKING:
     from syncopate.kernels import GemmConfig
     from syncopate.model import KernelCost, Machine, Timeline
     from syncopate.plan import Buffer, Plan, Schedule
+    from syncopate.runtime import Group
+    from syncopate.workloads.loaded import LoadedGemm
 
 __all__ = ["GemmKind", "GemmWorkload"]
 
 _TMA_BYTES: Final = 16
 """Rows that TMA can address start at multiples of this."""
+
+_LINE_BYTES: Final = 128
+
+_PACKED_ROWS: Final = 4096
+"""Rows of C from which on it pays to copy B so that its rows start with cache lines (bf16 on H200)."""
 
 
 class GemmKind(enum.Enum):
@@ -76,6 +83,7 @@ class GemmWorkload:
         world_size: Number of ranks.
         dtype: Element type as MLIR spells it.
         node_size: Ranks of a node, for algorithms of two levels; all of them if it is left out.
+        weight_pitch: Elements from one row of B in memory to the next; K if it is left out.
     """
 
     kind: GemmKind | str
@@ -85,6 +93,7 @@ class GemmWorkload:
     world_size: int
     dtype: str = "bf16"
     node_size: int | None = None
+    weight_pitch: int | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -105,6 +114,11 @@ class GemmWorkload:
             raise SyncopateError(
                 f"node_size: expects a divisor of {self.world_size} ranks, but got {size!r}"
             )
+        pitch = self.weight_pitch
+        if pitch is not None and not (type(pitch) is int and pitch >= self.k):
+            raise SyncopateError(
+                f"weight_pitch: expects an integer of at least K, {self.k}, but got {pitch!r}"
+            )
         if self.dtype not in DTYPES:
             raise SyncopateError(
                 f"dtype: expects one of {', '.join(DTYPES)}, but got {self.dtype!r}"
@@ -115,7 +129,8 @@ class GemmWorkload:
         """For messages and files."""
         size = "" if self.node_size is None else f"-nodes-of-{self.node_size}"
         ranks = f"w{self.world_size}{size}"
-        return f"{self._kind.value}-{self.m}x{self.n}x{self.k}-{self.dtype}-{ranks}"
+        pitch = "" if self.weight_pitch is None else f"-pitch-{self.weight_pitch}"
+        return f"{self._kind.value}-{self.m}x{self.n}x{self.k}-{self.dtype}-{ranks}{pitch}"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -126,7 +141,58 @@ class GemmWorkload:
     def uses_tma(self) -> bool:
         """Whether the kernel is `gemm`, and not `gemm_pointers`, which takes rows of any length."""
         nbytes = DTYPES[self.dtype].nbytes
-        return all(elements * nbytes % _TMA_BYTES == 0 for elements in (self.n, self.k))
+        rows = (self.n, self.k, self.weight_pitch or self.k)
+        return all(elements * nbytes % _TMA_BYTES == 0 for elements in rows)
+
+    def packed(self) -> GemmWorkload:
+        """The workload whose program `load` runs, after it has copied what that program cannot read well.
+
+        Where rows of K start anywhere in 16 bytes, TMA takes neither factor: A and B get columns of zeros up to the
+        next cache line. Where they start at multiples of 16 bytes, but anywhere in a cache line, B gets room behind
+        each row, if the GEMM is large enough to make up for copying it; A may lie anywhere then.
+
+        Returns:
+            This workload itself where nothing is to be copied.
+        """
+        nbytes = DTYPES[self.dtype].nbytes
+        line = _LINE_BYTES // nbytes
+        aligned = -(-self.k // line) * line
+        if aligned == self.k or self.weight_pitch is not None or self.n * nbytes % _TMA_BYTES:
+            return self
+        if self.k * nbytes % _TMA_BYTES:
+            return dataclasses.replace(self, k=aligned)
+        if self.m < _PACKED_ROWS:
+            return self
+        return dataclasses.replace(self, weight_pitch=aligned)
+
+    def load(
+        self,
+        group: Group,
+        strategy: Strategy | None = None,
+        *,
+        config: GemmConfig | None = None,
+        target: Target | str = "sm_90",
+        **options: Any,
+    ) -> LoadedGemm:
+        """Compiles `packed` and loads it. Collective over the group; not during a graph capture.
+
+        Args:
+            group: The ranks.
+            strategy: As for `compile`.
+            config: As for `compile`.
+            target: As for `compile`.
+            **options: As for `compile`.
+
+        Returns:
+            What takes A and B as they are, and returns C, or what becomes of it.
+
+        Raises:
+            SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
+        """
+        from syncopate.workloads.loaded import LoadedGemm
+
+        program = self.packed().compile(strategy, config=config, target=target, **options)
+        return LoadedGemm(self, program, group)
 
     def choose_config(self, target: Target | str = "sm_90") -> GemmConfig:
         """The tiles that `compile` takes if it is given none."""
@@ -210,7 +276,7 @@ class GemmWorkload:
         return syncopate.compile(
             kernels.gemm if self.uses_tma else kernels.gemm_pointers,
             plan,
-            **bind(operand, self.n, code, c=buffers.get("c")),
+            **bind(operand, self.n, code, c=buffers.get("c"), pitch_b=self.weight_pitch),
             strategy=strategy,
             target=target,
             **options,
