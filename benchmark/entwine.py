@@ -22,6 +22,7 @@ from typing import Any
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import numpy as np
 from benchmark.common.bench import Measured, Trial, default_trial
 from benchmark.common.entwine_tables import make_table
 from benchmark.common.evenness import measure_evenness
@@ -29,7 +30,7 @@ from benchmark.common.shapes import find_shapes
 from benchmark.common.study import Study, make_parser, remake
 
 from syncopate import GemmWorkload
-from syncopate.choices import Direction, Realization, TileOrder
+from syncopate.choices import Combine, Direction, Realization, TileOrder
 from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig
 from syncopate.model import find_preset
@@ -68,10 +69,13 @@ def main() -> int:
         rows.append(measure_row(study, name, shape, seconds))
         missing.remove(name)
         study.write(rows, missing, evenness=[])
-    evenness = []
+    evenness: list[dict[str, Any]] = []
     if study.rank == 0:
         # It needs no GPU, so it takes place whatever the time.
-        evenness = list(find_evenness(study, list(shapes.items())[: options.even]))
+        try:
+            evenness += find_evenness(study, list(shapes.items())[: options.even])
+        except SyncopateError as error:
+            missing.append(str(error))
     study.write(rows, missing, evenness=evenness)
     return study.close()
 
@@ -104,16 +108,22 @@ def measure_row(
     tried = bench.survey(trials, options.few, study.until(seconds * 2 / 3))
     fixed = choose(tried, lambda one: one in dedicated and is_fixed(one, default))
     joint = choose(tried, lambda one: one in dedicated)
+    role = choose(tried, lambda one: one in dedicated and one.strategy.combine is Combine.ROLE)
     anything = min(tried, key=lambda one: tried[one].us, default=None)
-    finalists = [*fixed.values(), *joint.values(), *([anything] if anything else [])]
+    finalists = [*fixed.values(), *joint.values(), *role.values()]
+    finalists += [anything] if anything else []
     alone, finals = bench.compare(list(dict.fromkeys(finalists)), options.rounds, options.calls)
     study.note_wrong(bench)
     bench.close()
     best = min(finals, key=lambda one: finals[one].us, default=None)
     return {
-        "name": name, "shape": list(shape), **dataclasses.asdict(alone), "default_tiles": default.tiles,
-        "best_baseline_us": alone.best_us,
-        "fixed": describe(fixed, finals), "joint": describe(joint, finals),
+        "name": name, "shape": list(shape), "ranks": study.world_size, **dataclasses.asdict(alone),
+        "default_tiles": default.tiles, "best_baseline_us": alone.best_us,
+        "fixed": describe(fixed, finals), "joint": describe(joint, finals), "role": describe(role, finals),
+        "alike": {
+            who: find_alike(workload, dedicated[0].having(combine=combine))
+            for who, combine in (("tiles", None), ("roles", Combine.ROLE))
+        },
         "best": {**best.facts(), **dataclasses.asdict(finals[best])} if best else None,
         "tried": [{**one.facts(), "us": found.us} for one, found in tried.items()],
         "of": len(trials),
@@ -121,12 +131,15 @@ def measure_row(
 
 
 def dedicated_trials(default: Trial, ctas: Sequence[int]) -> Iterator[Trial]:
-    """Orders, realizations that have multiprocessors of their own, how many, and tiles; with fixed ones first."""
+    """Orders, realizations that have multiprocessors of their own, how many, tiles, and who adds; fixed ones first."""
     configs = dict.fromkeys([default.config, *CONFIGS])
     counts = dict.fromkeys([FIXED_CTAS, *ctas])
-    for config, count, realization, order in itertools.product(configs, counts, DEDICATED, ORDERS):
-        strategy = Trial(default.strategy, config)
-        yield strategy.having(realization=realization, comm_ctas=count, order=order)
+    combines = dict.fromkeys([default.strategy.combine, Combine.ROLE])
+    axes = itertools.product(combines, configs, counts, DEDICATED, ORDERS)
+    for combine, config, count, realization, order in axes:
+        yield Trial(default.strategy, config).having(
+            combine=combine, realization=realization, comm_ctas=count, order=order
+        )
 
 
 def other_trials(default: Trial) -> Iterator[Trial]:
@@ -137,7 +150,24 @@ def other_trials(default: Trial) -> Iterator[Trial]:
 
 def is_fixed(trial: Trial, default: Trial) -> bool:
     """Whether it has eight multiprocessors that move data, and the tiles that are chosen without looking at them."""
-    return trial.strategy.comm_ctas == FIXED_CTAS and trial.config == default.config
+    strategy = trial.strategy
+    return (
+        strategy.comm_ctas == FIXED_CTAS
+        and trial.config == default.config
+        and strategy.combine == default.strategy.combine
+    )
+
+
+def find_alike(workload: GemmWorkload, trial: Trial) -> list[list[str]]:
+    """The orders, those together that give all ranks the same tiles one after another."""
+    alike: dict[bytes, list[str]] = {}
+    for order in ORDERS:
+        one = trial.having(order=order)
+        schedule = workload.packed().schedule(one.strategy, one.config)
+        tables = (schedule.rank_tables(rank)["tiles"] for rank in range(workload.world_size))
+        numbers = np.concatenate([table.values[:, :2] for table in tables])
+        alike.setdefault(numbers.tobytes(), []).append(order.value)
+    return list(alike.values())
 
 
 def choose(tried: Tried, suits: Callable[[Trial], bool]) -> dict[TileOrder, Trial]:
@@ -170,10 +200,7 @@ def find_evenness(
             trial = default_trial(workload).having(
                 realization=Realization.LDST_DEDICATED, order=order
             )
-            try:
-                yield {"name": name, **measure_evenness(workload, trial, machine)}
-            except SyncopateError as error:
-                study.say(f"evenness of {order.value}, {workload.name}: {error}")
+            yield {"name": name, **measure_evenness(workload, trial, machine)}
 
 
 if __name__ == "__main__":

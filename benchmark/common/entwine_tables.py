@@ -15,7 +15,9 @@ _NOTE = (
     "GEMM + reduce-scatter. Times in µs, medians of interleaved calls, slowest rank. *Fixed*: 8 multiprocessors that "
     "move data, and the tiles that are the default; of loads and stores and TMA the better one. *Joint*: realization, "
     "multiprocessors and tiles chosen together with the order, by measuring all, few calls of each; the best of them "
-    "measured again. *Best of all* may use no multiprocessors of its own."
+    "measured again. *By role*: the same where a role adds the parts of a sum, and no tile waits for others' parts. "
+    "*Best of all* may use no multiprocessors of its own. Orders that give all ranks the same tiles one after another "
+    "are named as alike: their times differ by noise alone."
 )
 _EVENNESS = (
     "Bytes that tiles have computed for each peer, over time, of the rank that does it least evenly. *Spread*: by how "
@@ -30,8 +32,14 @@ def make_table(document: Mapping[str, Any]) -> str:
     rows = document["rows"]
     lines = format_head("Tile order and multiprocessors, chosen together", document, _NOTE)
     columns = ["shape", "M, N, K", "order", "fixed", "by", "joint", "by", "fixed / joint"]
-    columns += ["cuBLAS, then NCCL / joint", "arrival / this, joint"]
+    columns += [
+        "cuBLAS, then NCCL / joint",
+        "arrival / this, joint",
+        "joint by role",
+        "arrival / this, by role",
+    ]
     lines += format_table(columns, [cells for row in rows for cells in _orders(row)])
+    lines += ["", *dict.fromkeys(line for row in rows for line in _alike(row))]
     lines += ["", "## The best of all"]
     columns = [
         "shape",
@@ -53,9 +61,8 @@ def make_table(document: Mapping[str, Any]) -> str:
 
 
 def _orders(row: Mapping[str, Any]) -> Iterator[list[str]]:
-    arrival = row["joint"].get("arrival")
     for order in row["joint"]:
-        joint, fixed = row["joint"][order], row["fixed"].get(order)
+        joint, fixed, role = (row[what].get(order) for what in ("joint", "fixed", "role"))
         yield [
             row["name"],
             spell(row["shape"], ", "),
@@ -66,8 +73,23 @@ def _orders(row: Mapping[str, Any]) -> Iterator[list[str]]:
             f"{joint['realization']}, {joint['comm_ctas']} CTAs, {joint['tiles']}",
             f"{fixed['us'] / joint['us']:.3f}" if fixed else "-",
             f"{row['cublas_nccl_us'] / joint['us']:.2f}x",
-            f"{arrival['us'] / joint['us']:.3f}" if arrival else "-",
+            _against(row["joint"], order),
+            f"{format_us(role['us'])}, {role['comm_ctas']} CTAs, {role['tiles']}" if role else "-",
+            _against(row["role"], order),
         ]
+
+
+def _against(chosen: Mapping[str, Any], order: str) -> str:
+    if "arrival" not in chosen or order not in chosen:
+        return "-"
+    return f"{chosen['arrival']['us'] / chosen[order]['us']:.3f}"
+
+
+def _alike(row: Mapping[str, Any]) -> Iterator[str]:
+    for who, groups in row["alike"].items():
+        for orders in groups:
+            if len(orders) > 1:
+                yield f"* On {row['ranks']} ranks, if {who} add: {', '.join(orders)} are alike."
 
 
 def _best(row: Mapping[str, Any]) -> list[str]:

@@ -194,7 +194,7 @@ def format_head(title: str, document: Document, note: str) -> list[str]:
     facts = ", ".join(f"{name} {value}" for name, value in meta.items() if name != "command")
     lines = [f"# {title}", "", facts, "", f"    {meta['command']}", "", note]
     for name, what in (
-        ("missing", "Missing, since the time was over"),
+        ("missing", "Missing, for want of time if nothing else is said"),
         ("wrong", "Wrong, and left out"),
     ):
         if document[name]:
