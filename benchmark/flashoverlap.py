@@ -28,13 +28,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmark.common.bench import Bench, Measured, Trial, default_trial
 from benchmark.common.dry_bench import moved_bytes, tile_bytes
 from benchmark.common.flash_tables import make_table
-from benchmark.common.partitions import Groups, choose_partitions, fit_groups, regular_partitions
+from benchmark.common.partitions import (
+    Groups,
+    choose_partitions,
+    fit_groups,
+    regular_partitions,
+    spell_groups,
+)
 from benchmark.common.study import Study, make_parser, remake, spell
 
 from syncopate import GemmWorkload
 from syncopate.choices import Combine, Realization, SlotShape
 from syncopate.errors import SyncopateError
-from syncopate.kernels import GemmConfig
 from syncopate.model import Curve, WaveModel
 from syncopate.workloads import GemmKind
 
@@ -170,21 +175,17 @@ def measure_row(
         "published": predicted(published, model.predict_us(published), measured) if published else None,
         "tables": predicted(simulated, tables[simulated], measured) if simulated else None,
         "search_ms": search_ms, "published_ms": published_ms, "tables_ms": tables_ms,
-        "tried": [[list(groups), found.us, model.predict_us(groups)] for groups, found in tried.items()],
+        "tried": [[spell_groups(groups), found.us, model.predict_us(groups)] for groups, found in tried.items()],
     }  # fmt: skip
 
 
 def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
-    """Library calls with the default waves, by what a call takes, the multiprocessors that it has, and tiles."""
+    """Library calls with the default waves, by what a call takes and the multiprocessors that it has."""
     default = default_trial(workload)
     combine = Combine.STRATEGY if GemmKind(workload.kind).sums else None
     return [
-        Trial(default.strategy, config).having(
-            realization=Realization.NCCL, combine=combine, slots=slots, comm_ctas=count
-        )
-        for config, slots, count in itertools.product(
-            dict.fromkeys([GemmConfig(), default.config]), SlotShape, ctas
-        )
+        default.having(realization=Realization.NCCL, combine=combine, slots=slots, comm_ctas=count)
+        for slots, count in itertools.product(SlotShape, ctas)
     ]
 
 
@@ -245,7 +246,7 @@ def measure_one_wave(study: Study, kind: GemmKind, shape: tuple[int, int, int]) 
     """Groups of one wave against others at one shape, few calls of each."""
     workload = GemmWorkload(kind, *shape, study.world_size)
     bench = study.bench(workload)
-    # As in the paper: the large tiles, of which a call takes whole waves.
+    # As in the paper: a call takes whole waves.
     bases = base_trials(workload, study.options.comm_ctas[-1:])
     base = next(one for one in bases if one.strategy.slots is SlotShape.TILES)
     tiles = math.prod(base.config.tiles(workload.m, workload.n))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from syncopate.runtime.loaded import measure_host_us
 from syncopate.workloads import GemmKind
 from syncopate.workloads.loaded import LoadedGemm
 
-__all__ = ["GpuBench", "LoadedTrial"]
+__all__ = ["GpuBench", "LoadedTrial", "Ranks"]
 
 HOLD_CYCLES = 2_000_000
 """About a millisecond: a call that makes many library calls takes the host longer than others to enqueue."""
@@ -45,16 +46,42 @@ class LoadedTrial:
     candidate: Candidate
 
 
+class Ranks:
+    """The ranks of a run, and their communicators, which take long to make.
+
+    Attributes:
+        session: The ranks.
+        group: The same for programs.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.group = session, ProcessGroup()
+        self._limited: dict[int, dist.ProcessGroup] = {}
+
+    def limited(self, ctas: int) -> dist.ProcessGroup | None:
+        """A group of torch's whose collectives have so many CTAs at most, as those of library calls have; 0 for any."""
+        if not ctas:
+            return None
+        if ctas not in self._limited:
+            options = dist.ProcessGroupNCCL.Options()
+            options.config.max_ctas, options.config.cga_cluster_size = ctas, 0
+            self._limited[ctas] = dist.new_group(backend="nccl", pg_options=options)
+        return self._limited[ctas]
+
+    def close(self) -> None:
+        """Leaves all groups."""
+        self.session.close()
+
+
 class GpuBench(Bench):
     """A workload on this rank's GPU. All its methods are collective."""
 
-    def __init__(self, session: Session, workload: GemmWorkload) -> None:
+    def __init__(self, ranks: Ranks, workload: GemmWorkload) -> None:
         super().__init__(workload)
-        self.session, self.group = session, ProcessGroup()
-        self.data = make_data(workload, session)
-        self.baselines = Baselines(workload, self.data, session)
+        self.session, self.group, self._ranks = ranks.session, ranks.group, ranks
+        self.data = make_data(workload, self.session)
+        self.baselines = Baselines(workload, self.data, self.session)
         self._program: LoadedGemm | None = None
-        self._groups: dict[int, dist.ProcessGroup] = {}
 
     @property
     def sms(self) -> int:
@@ -130,8 +157,8 @@ class GpuBench(Bench):
         return loaded
 
     def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
-        """Through torch, on a communicator that is made as that of library calls is."""
-        group, world = self._limited(ctas), self.session.world_size
+        """Through torch."""
+        group, world = self._ranks.limited(ctas), self.session.world_size
         kind = GemmKind(self.workload.kind)
         most = max(sizes) // 2 + world
         given = torch.zeros(most, dtype=torch.bfloat16, device="cuda")
@@ -159,22 +186,12 @@ class GpuBench(Bench):
         return ascending_curve(sizes, [one.us for one in candidates])
 
     def close(self) -> None:
-        """Closes the program of the survey, and leaves its groups."""
+        """Closes the program of the survey, and gives memory back."""
         if self._program is not None:
             self._program.close()
             self._program = None
-        for group in self._groups.values():
-            dist.destroy_process_group(group)
-        self._groups = {}
-
-    def _limited(self, ctas: int) -> dist.ProcessGroup | None:
-        if not ctas:
-            return None
-        if ctas not in self._groups:
-            options = dist.ProcessGroupNCCL.Options()
-            options.config.max_ctas, options.config.cga_cluster_size = ctas, 0
-            self._groups[ctas] = dist.new_group(backend="nccl", pg_options=options)
-        return self._groups[ctas]
+        gc.collect()
+        torch.cuda.empty_cache()
 
     def _compile(self, trial: Trial) -> Program:
         packed = self.workload.packed()

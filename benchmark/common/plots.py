@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ def _draw(
     axes.yaxis.set_major_formatter("{x:.0f}")
     axes.yaxis.set_minor_formatter("{x:.0f}")
     shape = ", ".join(map(str, row["shape"]))
-    axes.set_title(f"{row['kind']}, M, N, K {shape}\n{where}", fontsize=9)
+    title = [f"{row['kind']}, M, N, K {shape}", *textwrap.wrap(where, 64)]
+    axes.set_title("\n".join(title), fontsize=9)
     figure.legend(loc="outside right upper", fontsize=8)
     figure.savefig(target, metadata={"Date": None})
     pyplot.close(figure)

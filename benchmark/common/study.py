@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,9 +96,11 @@ class Study:
                 "command": " ".join(["python", *words]),
             }
             return
+        from benchmark.common.gpu_bench import Ranks
         from benchmark.common.session import Session as GpuSession
 
-        self.session = session = GpuSession()
+        self._ranks = Ranks(GpuSession())
+        self.session = session = self._ranks.session
         self.rank, self.world_size = session.rank, session.world_size
         self.meta = dict(report.describe_run(session.world_size, options.commit))
         self.machine = find_machine(self.meta["gpu"], session.world_size)
@@ -109,7 +112,7 @@ class Study:
             return DryBench(workload, self.machine)
         from benchmark.common.gpu_bench import GpuBench
 
-        return GpuBench(self.session, workload)
+        return GpuBench(self._ranks, workload)
 
     @property
     def elapsed(self) -> float:
@@ -158,9 +161,7 @@ class Study:
         folder = options.out or options.folder
         folder.mkdir(parents=True, exist_ok=True)
         stem = folder / report.file_stem(self.name, self.world_size, self.meta["gpu"])
-        stem.with_suffix(".json").write_text(
-            json.dumps(document, indent=1) + "\n", encoding="utf-8"
-        )
+        stem.with_suffix(".json").write_text(format_json(document), encoding="utf-8")
         stem.with_suffix(".md").write_text(self._table(document), encoding="utf-8")
         self._unwritten = None
         print(f"wrote {stem}.json and .md", flush=True)
@@ -172,8 +173,16 @@ class Study:
         for what in self._wrong:
             self.say(f"WRONG {what}")
         if self.session is not None:
-            self.session.close()
+            self._ranks.close()
         return int(bool(self._wrong))
+
+
+def format_json(document: Document) -> str:
+    """As JSON with lists of numbers and words on one line each."""
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    flat = re.sub(r"\[\s+([^\[\]{}]*?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+    # Where a word had brackets or more than one blank, it stays as it was.
+    return (flat if json.loads(flat) == json.loads(text) else text) + "\n"
 
 
 def remake(path: Path, table: Callable[[Document], str]) -> int:
