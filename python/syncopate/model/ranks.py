@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from syncopate.abi import LibraryCall
     from syncopate.compiler import Program
     from syncopate.kernels import GemmConfig
 
@@ -92,6 +93,30 @@ class Ranks:
             us = self.time_us(lambda: loaded(**tensors))
             loaded.synchronize()
         return us
+
+    def time_collective(self, kind: LibraryCall, nbytes: int, ctas: int) -> float:
+        """The same of a library call alone, of a tensor of so many bytes on each rank.
+
+        Args:
+            kind: The collective.
+            nbytes: Bytes of the whole tensor, of which a multiple of the number of ranks is used.
+            ctas: Multiprocessors that it may have; 0 for any number.
+        """
+        from syncopate.abi import CommandReduction, LibraryCall
+        from syncopate.runtime import ProcessGroup
+
+        torch, world = self.torch, self.world_size
+        library = ProcessGroup().library(self.rank, ctas)
+        stream = torch.cuda.current_stream().cuda_stream
+        whole = torch.zeros(nbytes // 2 // world * world, device="cuda", dtype=torch.bfloat16)
+        parts = whole.chunk(world)
+        if kind is LibraryCall.ALL_REDUCE:
+            call = library.all_reduce(whole, CommandReduction.SUM, stream)
+        elif kind is LibraryCall.REDUCE_SCATTER:
+            call = library.reduce_scatter(parts[self.rank], whole, CommandReduction.SUM, stream)
+        else:
+            call = library.all_to_all(torch.empty_like(whole).chunk(world), parts, stream)
+        return self.time_us(call)
 
     def time_gemm(self, config: GemmConfig, rounds: int, columns: int, k: int) -> float:
         """The same of the local kernel alone, under plain Triton, on so many rows and columns of tiles.
