@@ -56,6 +56,8 @@ STUDY = tuple(
     for m, n in itertools.product((4096, 8192, 16384), (4096, 8192))
 )
 FINALISTS = 6
+SIMULATED = 12
+"""Partitions that the simulation looks at: those that the closed form likes best."""
 MOST_ENUMERATED = 14
 """Waves whose partitions are enumerated, as the paper does, which takes twice as long for each wave more."""
 
@@ -119,13 +121,12 @@ def measure_row(
         study: The run.
         kind: What moves.
         shape: M, N and K.
-        seconds: For everything; the search ends after two thirds of it.
+        seconds: For everything; the search has half of it.
     """
     options = study.options
     workload = GemmWorkload(kind, *shape, study.world_size)
     study.say(f"{kind.value} {spell(shape)}")
     bench = study.bench(workload)
-    enough = study.until(seconds * 2 / 3)
     bases = bench.survey(base_trials(workload, options.comm_ctas), 2 * options.few)
     first, _ = bench.compare([], options.few, 1)
     if not bases:
@@ -153,7 +154,8 @@ def measure_row(
     partitions = list(dict.fromkeys([*known, *partitions]))
     trials = {base.having(waves=groups): groups for groups in partitions}
     tried = {
-        trials[one]: found for one, found in bench.survey(list(trials), options.few, enough).items()
+        trials[one]: found
+        for one, found in bench.survey(list(trials), options.few, study.until(seconds / 2)).items()
     }
     ranked = sorted(tried, key=lambda groups: tried[groups].us)[:FINALISTS]
     finalists = [base.having(waves=groups) for groups in dict.fromkeys([*ranked, *known])]
@@ -215,7 +217,7 @@ def predict_tables(
     """
     begin = time.perf_counter()
     some = choose_partitions(model.waves, 256, random.Random(1), regular_partitions(model.waves))
-    some = sorted({*some, model.find_groups().waves}, key=model.predict_us)[:20]
+    some = sorted({*some, model.find_groups().waves}, key=model.predict_us)[:SIMULATED]
     found: dict[Groups, float] = {}
     try:
         for groups in some:

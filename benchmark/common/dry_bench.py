@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from benchmark.common.bench import Alone, Bench, Measured, Trial, never
-from benchmark.common.partitions import fit_groups
 
 from syncopate import GemmWorkload
-from syncopate.choices import Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
-from syncopate.model import Curve, Machine, WaveModel, predict_gemm_us
+from syncopate.model import Curve, Machine, predict_gemm_us
 from syncopate.workloads import GemmKind
 
-__all__ = ["DryBench", "moved_bytes", "predict_calls_us", "tile_bytes"]
+__all__ = ["DryBench", "moved_bytes", "tile_bytes"]
 
 
 class DryBench(Bench):
@@ -55,33 +53,22 @@ class DryBench(Bench):
         return Alone(gemm, gemm, comm, gemm + comm), self.survey(trials, calls)
 
     def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
-        """The machine's, whatever the number of CTAs."""
-        return self._collective()
+        """The machine's."""
+        return self._collective(ctas)
 
     def close(self) -> None:
         """There is nothing to free."""
 
-    def _collective(self) -> Curve:
+    def _collective(self, ctas: int = 0) -> Curve:
         kind = GemmKind(self.workload.kind)
-        return self.machine.find_collective(kind.collective, self.workload.world_size)
+        return self.machine.find_collective(kind.collective, self.workload.world_size, ctas)
 
     def _predict(self, trial: Trial) -> float | None:
         try:
             timeline = self.workload.packed().predict(trial.strategy, trial.config, self.machine)
         except SyncopateError:
-            if Realization(trial.strategy.realization) is not Realization.NCCL:
-                return None
-            return predict_calls_us(self.workload.packed(), trial, self.machine, self._collective())
+            return None  # As on GPUs: the compiler refuses it.
         return timeline.us
-
-
-def predict_calls_us(workload: GemmWorkload, trial: Trial, machine: Machine, curve: Curve) -> float:
-    """Library calls by the closed form, for machines of which the simulation knows no calls."""
-    tiles = math.prod(trial.config.tiles(workload.m, workload.n))
-    gemm_us = predict_gemm_us(machine, workload.cost(trial.config, machine), tiles)
-    nbytes, ctas = tile_bytes(workload, trial), trial.strategy.comm_ctas
-    model = WaveModel(gemm_us, tiles, nbytes, machine.sms, curve, ctas)
-    return model.predict_us(fit_groups(trial.strategy.waves, model.waves))
 
 
 def tile_bytes(workload: GemmWorkload, trial: Trial) -> int:
