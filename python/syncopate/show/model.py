@@ -315,9 +315,7 @@ def _tile_reads(program: Any) -> Reads | None:
         return lambda coords, steps: (
             Box(access.buffer, access.offsets(at), access.sizes)
             for access in accesses
-            for at in (
-                [(*coords[:dims], step) for step in steps] if access.at_step else [coords]
-            )
+            for at in ([(*coords[:dims], step) for step in steps] if access.at_step else [coords])
         )
     shape = program.buffers[0].shape
     try:

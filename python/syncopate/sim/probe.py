@@ -164,9 +164,11 @@ def _as_stored(spec: Any) -> Any:
 def _find_most_steps(schedule: Schedule) -> int:
     """The step behind the last that a tile of some rank has; 0 if tiles walk none."""
     tables = [schedule.rank_tables(rank)["steps"] for rank in range(schedule.world_size)]
-    return 1 + max((int(steps.column("step").max(initial=0)) for steps in tables), default=0) if (
-        schedule.steps
-    ) else 0
+    return (
+        1 + max((int(steps.column("step").max(initial=0)) for steps in tables), default=0)
+        if (schedule.steps)
+        else 0
+    )
 
 
 def _choose_samplings(
@@ -261,7 +263,10 @@ def compare(probe: Probe, result: Result) -> Iterator[Finding]:
                     where = (number, *index)
                     tile, step = number, ""
                     if sampling.access.at_step:
-                        tile, step = number // probe.most_steps, f"step {number % probe.most_steps} of "
+                        tile, step = (
+                            number // probe.most_steps,
+                            f"step {number % probe.most_steps} of ",
+                        )
                     yield Finding(
                         Kind.RESULT,
                         f"call {call}: {step}tile {_coordinates(probe.tiles, tile)} of rank {rank} finds "
