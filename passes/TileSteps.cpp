@@ -78,7 +78,7 @@ FailureOr<StepOrder> syncopate::readStepOrder(KernelOp kernel,
   std::optional<TableAttr> ranges = schedule.getTileSteps();
   StepOrder result;
   if (!said) {
-    if (lists || ranges)
+    if ((lists && lists->getNumRows()) || (ranges && ranges->getNumRows()))
       return schedule.emitOpError("has steps, but no chunk.steps of the kernel "
                                   "says that tiles walk any");
     return result;

@@ -51,6 +51,7 @@ def build_gemm(
     ctas: int = 3,
     stages: int = 3,
     block: tuple[int, int, int] = (64, 64, 32),
+    flatten: bool = False,
     **options: Any,
 ) -> Any:
     """C = gather(A) · Bᵀ, where each rank holds some columns of A."""

@@ -89,8 +89,8 @@ def compile(
             coordinate of the tiles: how many of the transfers that bring what the kernel reads its tiles wait for, the
             first ones in the order of the plan. Footprints then say what tiles may read at most. The caller answers
             for it that tiles read nothing that these transfers do not bring. Left out, tiles wait for all.
-        steps: Which steps tiles walk, for a kernel that says so by `syncopate.language.steps`, where it cannot be inferred:
-            one for all ranks, or one for each.
+        steps: Which steps tiles walk, for a kernel that calls `syncopate.language.steps`, where it cannot be inferred: one
+            for all ranks, or one for each.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes

@@ -48,7 +48,8 @@ def library(
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
-    The names are ``read_tile``, ``tile_steps``, ``read_step``, ``input_rows``, ``wait_signals``, ``tile_sum``, ``tile_slot``, ``finish_tile``,
+    The names are ``read_tile``, ``tile_steps``, ``read_step``, ``input_rows``, ``wait_signals``, ``tile_sum``,
+    ``tile_slot``, ``finish_tile``,
     ``open_call``, ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for
     each realization R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single
     block that ends in a return and calls nothing. The result is kept in memory and on disk.
