@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncopate.kernels.add_activate import add_activate
 from syncopate.kernels.add_rms_norm import add_rms_norm
+from syncopate.kernels.attention import attention
 from syncopate.kernels.combine_rows import combine_rows
-from syncopate.kernels.config import Activation, GemmConfig, Precision
+from syncopate.kernels.config import Activation, AttentionConfig, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 from syncopate.kernels.grouped_gemm import grouped_gemm
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
         bind_gemm_pointers,
         bind_grouped_gemm,
     )
+    from syncopate.kernels.bind_attention import bind_attention
 
 __all__ = [
     "Activation",
+    "AttentionConfig",
     "GemmConfig",
     "Precision",
     "add_activate",
     "add_rms_norm",
+    "attention",
     "bind_add_rms_norm",
+    "bind_attention",
     "bind_combine_rows",
     "bind_gemm",
     "bind_gemm_pointers",
@@ -40,7 +45,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Binding a kernel needs the compiler; running one under plain Triton does not.
     if name.startswith("bind_") and name in __all__:
-        from syncopate.kernels import bind
+        import importlib
 
-        return getattr(bind, name)
+        home = "bind_attention" if name == "bind_attention" else "bind"
+        return getattr(importlib.import_module(f"syncopate.kernels.{home}"), name)
     raise AttributeError(f"module 'syncopate.kernels' has no attribute {name!r}")

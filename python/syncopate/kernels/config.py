@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, Parts, Scratch
 
-__all__ = ["Activation", "GemmConfig", "Precision"]
+__all__ = ["Activation", "AttentionConfig", "GemmConfig", "Precision"]
 
 
 class Activation(enum.Enum):
@@ -174,3 +174,29 @@ class GemmConfig:
             **dict.fromkeys(("M", "N", "K", "stride_a", "stride_b", "stride_c"), "i32"),
             **dict.fromkeys(self.constexprs(), "constexpr"),
         }
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """Configuration of attention.
+
+    Attributes:
+        block_m: Queries of a tile.
+        block_n: Keys of a step.
+        num_warps: Warps that compute.
+        num_stages: Pipeline stages of the loop over steps.
+        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out.
+    """
+
+    block_m: int = 128
+    block_n: int = 128
+    num_warps: int = 8
+    num_stages: int = 2
+    num_ctas: int | None = None
+
+    @classmethod
+    def choose(cls, head_dim: int) -> AttentionConfig:
+        """Returns blocks whose stages fit into the shared memory of Hopper, for 16-bit elements."""
+        if head_dim > 128:
+            return cls(block_n=64)
+        return cls(num_stages=3) if head_dim <= 64 else cls()

@@ -1,0 +1,168 @@
+"""A sequence that ranks share: which of its elements each of them has, and how what belongs to them comes to all."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syncopate.choices import Algorithm
+from syncopate.errors import PlanError
+from syncopate.plan.body import Buffer, Token
+from syncopate.plan.builder import Plan
+from syncopate.plan.sums import add_transfer
+from syncopate.strategy import Strategy
+
+__all__ = ["SequenceShards", "Sharding", "gather_sequence"]
+
+
+class Sharding(enum.Enum):
+    """How a sequence is cut."""
+
+    CONTIGUOUS = "contiguous"
+    """Each rank has one block, of ceil(length / ranks) elements or, in the end, fewer."""
+    ZIGZAG = "zigzag"
+    """The sequence is cut into twice as many blocks as ranks, and rank r has the r-th from either end, so that causal
+    attention is about as much work for each."""
+
+
+@dataclass(frozen=True)
+class SequenceShards:
+    """What each rank has of a sequence.
+
+    Attributes:
+        length: Elements of the sequence.
+        world_size: Number of ranks.
+        sharding: How it is cut.
+    """
+
+    length: int
+    world_size: int
+    sharding: Sharding = Sharding.CONTIGUOUS
+
+    def __post_init__(self) -> None:
+        for name, value in (("length", self.length), ("world_size", self.world_size)):
+            if type(value) is not int or value < 1:
+                raise PlanError(f"{name}: expects a positive integer, but got {value!r}")
+        if not isinstance(self.sharding, Sharding):
+            raise PlanError(f"sharding: expects a Sharding, but got {self.sharding!r}")
+        if self._blocks_per_rank > 1 and self.world_size * self.block > self.length:
+            raise PlanError(
+                f"length: {self.length} elements in {2 * self.world_size} blocks of {self.block} are too few for the "
+                f"first block of each of {self.world_size} ranks; use a longer sequence, or Sharding.CONTIGUOUS"
+            )
+
+    @property
+    def _blocks_per_rank(self) -> int:
+        return 2 if self.sharding is Sharding.ZIGZAG else 1
+
+    @property
+    def block(self) -> int:
+        """Elements of a block; the last ones of the sequence may have fewer."""
+        return -(-self.length // (self.world_size * self._blocks_per_rank))
+
+    @property
+    def rows(self) -> int:
+        """Rows of a rank's tensors. Where its blocks have fewer elements, the last rows of each stand for none."""
+        return self.block * self._blocks_per_rank
+
+    def begins(self, rank: int) -> tuple[int, ...]:
+        """Where the blocks of a rank begin in the sequence, if they were all of full length."""
+        first = rank * self.block
+        if self.sharding is Sharding.CONTIGUOUS:
+            return (first,)
+        return first, (2 * self.world_size - 1 - rank) * self.block
+
+    def ranges(self, rank: int) -> tuple[tuple[int, int], ...]:
+        """The elements of the sequence that a rank has: for each of its blocks that is not empty, begin and end."""
+        ends = [(begin, min(begin + self.block, self.length)) for begin in self.begins(rank)]
+        return tuple((begin, end) for begin, end in ends if begin < end)
+
+    def positions(self, rank: int) -> npt.NDArray[np.int32]:
+        """The place in the sequence of each row of a rank's tensors, i32 [rows]; -1 for a row that stands for none."""
+        places = np.concatenate(
+            [np.arange(begin, begin + self.block) for begin in self.begins(rank)]
+        )
+        result: npt.NDArray[np.int32] = np.where(places < self.length, places, -1).astype(np.int32)
+        return result
+
+    def place(self, rank: int, row: Any) -> Any:
+        """The place of a row, in the sequence that full blocks would make, as an affine expression of that row.
+
+        It grows with the row, also beyond the last one.
+
+        Args:
+            rank: The rank.
+            row: An integer, or an affine expression.
+        """
+        begins = self.begins(rank)
+        if len(begins) == 1:
+            return row + begins[0]
+        second = row // self.block if isinstance(row, int) else type(row).get_floor_div(row, self.block)
+        return row + second * (begins[1] - begins[0] - self.block) + begins[0]
+
+
+def gather_sequence(
+    plan: Plan, buffer: Buffer, shards: SequenceShards, strategy: Strategy | None = None
+) -> Token:
+    """Says that each rank holds its elements of a sequence when a call starts, and brings all to all ranks.
+
+    Args:
+        plan: The plan.
+        buffer: One row for each element: [length, …].
+        shards: Who has which of them.
+        strategy: The choices. Of a sequence in two blocks for each rank, its algorithm is direct, or a ring, by which
+            ranks pass on what they have got while they use it.
+
+    Returns:
+        The token that all elements are there, on every rank.
+
+    Raises:
+        PlanError: The buffer has another number of rows, or the plan of ranks; the strategy has another algorithm; or
+            a rule of the plan is broken.
+    """
+    if buffer.shape[0] != shards.length:
+        raise PlanError(
+            f"buffer {buffer.name}: expects {shards.length} rows, as many as the sequence has, but got "
+            f"{buffer.shape[0]}"
+        )
+    if plan.world_size != shards.world_size:
+        raise PlanError(
+            f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {shards.world_size}"
+        )
+    strategy = strategy or Strategy()
+    for rank in range(shards.world_size):
+        for begin, end in shards.ranges(rank):
+            plan.input(buffer[begin:end], rank=rank)
+    if shards.sharding is Sharding.CONTIGUOUS:
+        return plan.all_gather(buffer)
+    if strategy.algorithm not in (Algorithm.DIRECT, Algorithm.RING):
+        raise PlanError(
+            f"strategy: expects algorithm direct or ring for a sequence in two blocks for each rank, but got "
+            f"{strategy.algorithm}"
+        )
+    plan.follow(strategy)
+    return plan.join(_pass_blocks(plan, buffer, shards, strategy))
+
+
+def _pass_blocks(
+    plan: Plan, buffer: Buffer, shards: SequenceShards, strategy: Strategy
+) -> Sequence[Token]:
+    """Brings every block to every rank, those of near ranks first; around a ring each comes from the rank before."""
+    world, is_ring = shards.world_size, strategy.algorithm is Algorithm.RING
+    arrived: dict[tuple[int, int], Token] = {}
+    for distance in range(1, world):
+        for rank in range(world):
+            origin = (rank - distance) % world
+            source = (rank - 1) % world if is_ring else origin
+            for begin, end in shards.ranges(origin):
+                chunk = buffer[begin:end]
+                after = [arrived[source, begin]] if (source, begin) in arrived else []
+                arrived[rank, begin] = add_transfer(
+                    plan, chunk, chunk, source, rank, after, strategy
+                )
+    return list(arrived.values())
