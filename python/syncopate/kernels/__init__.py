@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         bind_gemm_pointers,
         bind_grouped_gemm,
     )
-    from syncopate.kernels.bind_attention import bind_attention
+    from syncopate.kernels.bind_sequence import bind_attention
 
 __all__ = [
     "Activation",
@@ -47,6 +47,6 @@ def __getattr__(name: str) -> Any:
     if name.startswith("bind_") and name in __all__:
         import importlib
 
-        home = "bind_attention" if name == "bind_attention" else "bind"
+        home = "bind_sequence" if name == "bind_attention" else "bind"
         return getattr(importlib.import_module(f"syncopate.kernels.{home}"), name)
     raise AttributeError(f"module 'syncopate.kernels' has no attribute {name!r}")

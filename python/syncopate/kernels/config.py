@@ -198,5 +198,5 @@ class AttentionConfig:
     def choose(cls, head_dim: int) -> AttentionConfig:
         """Returns blocks whose stages fit into the shared memory of Hopper, for 16-bit elements."""
         if head_dim > 128:
-            return cls(block_n=64)
+            return cls(block_n=32)
         return cls(num_stages=3) if head_dim <= 64 else cls()

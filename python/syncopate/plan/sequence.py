@@ -107,62 +107,74 @@ class SequenceShards:
 
 
 def gather_sequence(
-    plan: Plan, buffer: Buffer, shards: SequenceShards, strategy: Strategy | None = None
+    plan: Plan,
+    buffers: Buffer | Sequence[Buffer],
+    shards: SequenceShards,
+    strategy: Strategy | None = None,
 ) -> Token:
     """Says that each rank holds its elements of a sequence when a call starts, and brings all to all ranks.
 
+    What belongs to the same elements, such as their keys and values, comes together: one rank's of all buffers, then the
+    next one's.
+
     Args:
         plan: The plan.
-        buffer: One row for each element: [length, …].
+        buffers: One or more, each with a row for each element: [length, …].
         shards: Who has which of them.
-        strategy: The choices. Of a sequence in two blocks for each rank, its algorithm is direct, or a ring, by which
-            ranks pass on what they have got while they use it.
+        strategy: The choices. Its algorithm is direct, or a ring, by which ranks pass on what they have got while they
+            use it.
 
     Returns:
         The token that all elements are there, on every rank.
 
     Raises:
-        PlanError: The buffer has another number of rows, or the plan of ranks; the strategy has another algorithm; or
-            a rule of the plan is broken.
+        PlanError: A buffer has another number of rows, or the plan of ranks; the strategy has another algorithm; or a
+            rule of the plan is broken.
     """
-    if buffer.shape[0] != shards.length:
-        raise PlanError(
-            f"buffer {buffer.name}: expects {shards.length} rows, as many as the sequence has, but got "
-            f"{buffer.shape[0]}"
-        )
+    buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
+    strategy = strategy or Strategy()
+    for buffer in buffers:
+        if buffer.shape[0] != shards.length:
+            raise PlanError(
+                f"buffer {buffer.name}: expects {shards.length} rows, as many as the sequence has elements, but got "
+                f"{buffer.shape[0]}"
+            )
     if plan.world_size != shards.world_size:
         raise PlanError(
             f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {shards.world_size}"
         )
-    strategy = strategy or Strategy()
-    for rank in range(shards.world_size):
-        for begin, end in shards.ranges(rank):
-            plan.input(buffer[begin:end], rank=rank)
-    if shards.sharding is Sharding.CONTIGUOUS:
-        return plan.all_gather(buffer)
     if strategy.algorithm not in (Algorithm.DIRECT, Algorithm.RING):
         raise PlanError(
-            f"strategy: expects algorithm direct or ring for a sequence in two blocks for each rank, but got "
-            f"{strategy.algorithm}"
+            f"strategy: expects algorithm direct or ring for a sequence, but got {strategy.algorithm.value}"
         )
     plan.follow(strategy)
-    return plan.join(_pass_blocks(plan, buffer, shards, strategy))
+    for buffer in buffers:
+        for rank in range(shards.world_size):
+            for begin, end in shards.ranges(rank):
+                plan.input(buffer[begin:end], rank=rank)
+    arrived = _pass_blocks(plan, buffers, shards, strategy)
+    if shards.sharding is Sharding.CONTIGUOUS:
+        for buffer in buffers:
+            with plan.claim(after=arrived):
+                plan.all_gather(buffer)
+    return plan.join(arrived)
 
 
 def _pass_blocks(
-    plan: Plan, buffer: Buffer, shards: SequenceShards, strategy: Strategy
+    plan: Plan, buffers: Sequence[Buffer], shards: SequenceShards, strategy: Strategy
 ) -> Sequence[Token]:
     """Brings every block to every rank, those of near ranks first; around a ring each comes from the rank before."""
     world, is_ring = shards.world_size, strategy.algorithm is Algorithm.RING
-    arrived: dict[tuple[int, int], Token] = {}
+    arrived: dict[tuple[int, int, str], Token] = {}
     for distance in range(1, world):
         for rank in range(world):
             origin = (rank - distance) % world
             source = (rank - 1) % world if is_ring else origin
             for begin, end in shards.ranges(origin):
-                chunk = buffer[begin:end]
-                after = [arrived[source, begin]] if (source, begin) in arrived else []
-                arrived[rank, begin] = add_transfer(
-                    plan, chunk, chunk, source, rank, after, strategy
-                )
+                for buffer in buffers:
+                    chunk, before = buffer[begin:end], arrived.get((source, begin, buffer.name))
+                    after = [] if before is None else [before]
+                    arrived[rank, begin, buffer.name] = add_transfer(
+                        plan, chunk, chunk, source, rank, after, strategy
+                    )
     return list(arrived.values())

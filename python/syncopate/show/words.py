@@ -153,9 +153,13 @@ def _obstacle(program: Any, buffer: Any, lanes: list[Lane]) -> str:
             return f"the input of rank {rank} is not one block of whole rows"
     for lane in lanes:
         for tile in lane.tiles:
-            if lane.rank in tile.origins and len(tile.origins) > 1 and not tile.length:
+            if lane.rank in tile.origins and len(tile.origins) > 1:
+                if tile.length:
+                    break  # Its steps may read whose they are, one by one.
                 coords = ", ".join(map(str, tile.coords[: len(program.tiles)]))
                 return f"tile ({coords}) of rank {lane.rank} reads rows of it together with others'"
+    if any(tile.length for lane in lanes for tile in lane.tiles):
+        return f"a step reads rows of several ranks together, or more is done with {params[0].name} than to load blocks"
     return f"the kernel does more with {params[0].name} than load blocks of it"
 
 
