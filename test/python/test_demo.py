@@ -117,9 +117,37 @@ def test_kernel_from_outside_the_package_is_right(shape):
     assert "gets x[" in program.explain()
 
 
-def test_kernel_of_the_documentation_is_fused_as_it_says(tmp_path):
+def _blocks(*words):
+    """The pieces of Python in docs/kernels.md that hold these words."""
     page = (EXAMPLES.parent / "docs" / "kernels.md").read_text()
-    kernel, binding = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[:2]
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    return [next(block for block in blocks if word in block) for word in words]
+
+
+def test_kernel_with_steps_of_the_documentation_is_right(tmp_path):
+    (kernel,) = _blocks("def row_sums")
+    (tmp_path / "steps.py").write_text(
+        "import triton\nimport triton.language as tl\nimport syncopate.language as sy\n"
+        f"import syncopate\nfrom syncopate import Descriptor, Pointer, Tensor\n{kernel}\n"
+        'plan = syncopate.Plan("sums", mesh=[2])\n'
+        'x = plan.buffer("x", (128, 336), "bf16", shard_axis=1)\n'
+        "plan.all_gather(x, axis=1)\n"
+        'bind = {"x": Descriptor(x, (64, 32)), "y": Pointer(Tensor("y", (128,), "f32", output=True))}\n'
+        'bind |= {"K": 336, "BM": 64, "BK": 32}\n'
+        "program = syncopate.compile(row_sums, plan, bind=bind, tiles=(2,), ctas=2)\n"
+    )
+    program = _import(tmp_path / "steps.py").program
+    assert "before step 0, after 5 of 11" in program.explain()
+    result = program.simulate(calls=2)
+    assert result.verdict.ok, str(result.verdict)
+    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+        expected = np.concatenate(inputs["x"], axis=1).astype(np.float64).sum(axis=1)
+        for y in outputs["y"]:
+            assert np.abs(y - expected).max() < 1e-4
+
+
+def test_kernel_of_the_documentation_is_fused_as_it_says(tmp_path):
+    kernel, binding = _blocks("def double", "program = syncopate.compile(\n    double")
     (tmp_path / "page.py").write_text(
         "import syncopate\nfrom syncopate import Ctas, Descriptor, Tensor\n"
         f"{kernel}\nM, N, BM, BN = 512, 256, 64, 64\n"

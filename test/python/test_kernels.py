@@ -4,7 +4,7 @@ import pytest
 from triton.backends.compiler import GPUTarget
 
 from syncopate.bridge import KernelSpec, compile_with, divisible
-from syncopate.kernels import GemmConfig, gemm, gemm_pointers
+from syncopate.kernels import AttentionConfig, GemmConfig, attention, gemm, gemm_pointers
 
 SHARED_MEMORY = {80: 166912, 90: 232448}
 
@@ -48,3 +48,36 @@ def test_gemm_pointers_compiles(multiple, arch):
 
 def test_config_counts_tiles():
     assert GemmConfig().tiles(8200, 3600) == (65, 15)
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_attention_compiles(dtype, head_dim, causal):
+    config = AttentionConfig.choose(head_dim)
+    blocks = {"q": config.block_m, "k": config.block_n, "v": config.block_n, "o": config.block_m}
+    constexprs = {
+        "BLOCK_M": config.block_m,
+        "BLOCK_N": config.block_n,
+        "HEAD_DIM": head_dim,
+        "CAUSAL": causal,
+        "RAGGED": False,
+        "NUM_SMS": 132,
+    }
+    signature = {
+        **{f"{name}_desc": f"tensordesc<{dtype}[{rows},{head_dim}]>" for name, rows in blocks.items()},
+        "lse_ptr": "*fp32",
+        "positions_ptr": "*i32",
+        "scale": "fp32",
+        **dict.fromkeys(("HEADS", "GROUP", "SQ", "SK"), "i32"),
+        **dict.fromkeys(constexprs, "constexpr"),
+    }
+    options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    target = GPUTarget("cuda", 90, 32)
+    spec = KernelSpec(attention, signature, constexprs, {}, target, options)
+    kernel = compile_with(spec, lambda _, ttgir: ttgir, "identity")
+    ptx = kernel.asm["ptx"]
+    assert "wgmma.mma_async" in ptx and "cp.async.bulk.tensor" in ptx
+    assert kernel.metadata.shared <= SHARED_MEMORY[90]
+    # The loop over steps is pipelined: its marker stands before the loop as well, once for each stage in flight.
+    assert ptx.count("// syncopate.step\n") == config.num_stages

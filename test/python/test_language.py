@@ -9,7 +9,7 @@ import triton.language as tl
 import syncopate.language as sy
 from syncopate.bridge import KernelSpec, capture_ttgir, compile_with, make_wrapper
 from syncopate.kernels import GemmConfig, gemm
-from syncopate.language import TILE_MARKER
+from syncopate.language import ORDERED_STEPS_MARKER, STEP_MARKER, STEPS_MARKER, TILE_MARKER
 
 
 @triton.jit
@@ -32,6 +32,39 @@ def mark_spec(coordinates):
         "COORDINATES": "constexpr",
     }
     return KernelSpec(mark, signature, {"COORDINATES": coordinates}, options={"num_warps": 1})
+
+
+@triton.jit
+def walk(out, first, last, ORDERED: tl.constexpr):
+    begin, end = sy.steps(first, last, ORDERED)
+    for i in tl.range(begin, end):
+        tl.store(out + sy.step(i), i)
+
+
+def walk_spec(ordered):
+    signature = {"out": "*i32", "first": "i32", "last": "i64", "ORDERED": "constexpr"}
+    options = {"num_warps": 1, "num_stages": 3}
+    return KernelSpec(walk, signature, {"ORDERED": ordered}, options=options)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_steps_are_marked_before_the_loop_and_in_it(ordered):
+    captured = capture_ttgir(walk_spec(ordered))
+    for text in (captured.ttir, captured.ttgir):
+        markers = re.findall(r"// syncopate\.\w+", text)
+        assert markers == [ORDERED_STEPS_MARKER if ordered else STEPS_MARKER, STEP_MARKER]
+        before, loop, inside = (
+            text.index(word) for word in (markers[0], "scf.for", f"{STEP_MARKER}\\0A")
+        )
+        assert before < loop < text.index("scf.if", loop) < inside
+
+
+def test_steps_are_identities():
+    ptx = compile_with(walk_spec(False), lambda _, ttgir: ttgir, "identity").asm["ptx"]
+    body = ptx[ptx.index(STEPS_MARKER) :]
+    assert len(re.findall(r"mov\.b32 %r\d+, %r\d+;", body[: body.index("end inline asm")])) == 2
+    body = body[body.index(STEP_MARKER + "\n") :]
+    assert len(re.findall(r"mov\.b32 %r\d+, %r\d+;", body[: body.index("end inline asm")])) == 1
 
 
 @pytest.mark.parametrize("coordinates", [1, 2, 3])
