@@ -203,11 +203,23 @@ class _Writer:
             access = f"affine_map<({', '.join(names)}) -> ({offsets})>"
         else:
             access = affine_map(draw, len(grid), len(shape))
+        steps = ""
+        if draw.random() < 0.3:
+            if draw.random() < 0.9:
+                offsets = ", ".join([f"s * {draw.randint(1, height)}", *["0"] * (len(shape) - 1)])
+                access = f"affine_map<({', '.join([*names, 's'])}) -> ({offsets})>"
+            begin, end = (affine_map(draw, len(grid), draw.choice([1, 1, 2])) for _ in range(2))
+            if draw.random() < 0.7:
+                begin, end = (
+                    f"affine_map<({', '.join(names)}) -> ({to})>" for to in ("0", "m + 3")
+                )
+            rank = f"on {draw.randint(0, self.world)} " if draw.random() < 0.1 else ""
+            steps = f"chunk.steps {rank}from {begin} to {end}{draw.choice(['', '', ' ordered'])}"
         after = f" after({', '.join(self.tokens)})" if self.tokens and draw.random() < 0.97 else ""
         reads = f'chunk.footprint read "x" at {access} sizes {self.numbers([height, *shape[1:]])}'
         self.lines.append(
             f'chunk.kernel @k tiles {self.numbers(grid)} ctas {draw.randint(1, 9)} args(%{buffer} as "x"){after} : '
-            f"{self.kind(buffer)} {{ {reads if draw.random() < 0.98 else ''} }}"
+            f"{self.kind(buffer)} {{ {reads if draw.random() < 0.98 else ''} {steps} }}"
         )
 
     def write(self) -> str:

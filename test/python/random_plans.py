@@ -76,6 +76,30 @@ class RandomPlan:
         height = -(-self.rows // self.tiles[0])
         self.footprints["a"] = f"(m * {height}, 0)> sizes [{height}, {self.depth}]"
         self._bring_all(draw.randint(0, gathers))
+        self.at_steps: set[str] = set()
+        self.steps: list[str] = []
+        if draw.random() < 0.4:
+            self._walk_steps()
+
+    def _walk_steps(self) -> None:
+        """Lets tiles read some of what they read at steps, which may be others on each rank."""
+        draw = self.draw
+        height = draw.randint(-(-self.rows // 6), self.rows)
+        if draw.random() < 0.8:
+            self.at_steps.add("a")
+            self.footprints["a"] = f"(k * {height} + n, 0)> sizes [{height}, {self.depth}]"
+        for name in set(self.footprints) - {"a"}:
+            if draw.random() < 0.5:
+                self.at_steps.add(name)
+                offsets, sizes = self.footprints[name].split("> sizes ")
+                self.footprints[name] = f"{offsets[:-1]} + k * {draw.randint(1, 9)})> sizes {sizes}"
+        alike = draw.random() < 0.5
+        for rank in [""] if alike else [f"on {rank} " for rank in range(self.world)]:
+            begin, end = draw.choice(_BEGINS), draw.choice(_ENDS)
+            ordered = " ordered" if draw.random() < 0.2 else ""
+            self.steps.append(
+                f"  chunk.steps {rank}from affine_map<(m, n) -> ({begin})> to affine_map<(m, n) -> ({end})>{ordered}"
+            )
 
     # Writing.
 
@@ -231,11 +255,11 @@ class RandomPlan:
         kernel += f"args({arguments}){after} : "
         kernel += ", ".join(self.kinds[name] for name in self.footprints)
         footprints = [
-            f'  chunk.footprint read "{name}" at affine_map<(m, n) -> {where}'
+            f'  chunk.footprint read "{name}" at affine_map<(m, n{", k" if name in self.at_steps else ""}) -> {where}'
             for name, where in self.footprints.items()
         ]
         buffers = [f'%{name} = chunk.buffer "{name}" : {kind}' for name, kind in self.kinds.items()]
-        body = [*buffers, *self.lines, f"{kernel} {{", *footprints, "}"]
+        body = [*buffers, *self.lines, f"{kernel} {{", *self.steps, *footprints, "}"]
         return f"chunk.plan @p mesh [{self.world}] {{\n  " + "\n  ".join(body) + "\n}\n"
 
 
@@ -247,6 +271,9 @@ _OFFSETS = (
     "(m - n * 3) mod 4",
     "n ceildiv 2",
 )
+
+_BEGINS = ("0", "n", "m floordiv 2, 1", "m - 2")
+_ENDS = ("6", "m + 2", "4, n + m * 2", "n * 3")
 
 
 @strategies.composite

@@ -65,7 +65,10 @@ def test_attention_compiles(dtype, head_dim, causal):
         "NUM_SMS": 132,
     }
     signature = {
-        **{f"{name}_desc": f"tensordesc<{dtype}[{rows},{head_dim}]>" for name, rows in blocks.items()},
+        **{
+            f"{name}_desc": f"tensordesc<{dtype}[{rows},{head_dim}]>"
+            for name, rows in blocks.items()
+        },
         "lse_ptr": "*fp32",
         "positions_ptr": "*i32",
         "scale": "fp32",

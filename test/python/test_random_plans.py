@@ -48,10 +48,16 @@ def _is_left_out(kind, program, where, wait, row):
         "transfer: input": transfer and _within(layout.ready, 2 * world)(signal),
         "transfer: data": transfer and data,
         "tile: data": where == "wait" and "c0" in row and data,
+        "step: data": where == "wait" and "step" in row and data,
     }[kind]
 
 
-SPANS = {"tiles": ("wait",), "commands": ("wait",), "calls": ("guard", "close_wait")}
+SPANS = {
+    "tiles": ("wait",),
+    "steps": ("wait",),
+    "commands": ("wait",),
+    "calls": ("guard", "close_wait"),
+}
 
 
 def leave_out(program, dropped):
@@ -101,6 +107,7 @@ def find(program, seeds):
         "transfer: input",
         "transfer: data",
         "tile: data",
+        "step: data",
     ],
 )
 def test_leaving_out_waits_is_noticed(kind):

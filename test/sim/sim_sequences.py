@@ -124,9 +124,7 @@ class AttentionCase:
             return (values.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
         return values.astype(DTYPES[self.dtype].numpy)
 
-    def errors(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
-    ) -> tuple[float, float]:
+    def errors(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[float, float]:
         """The largest differences of outputs and of logarithms from float64, of rows that stand for an element."""
         whole = {}
         for name in "kv":
@@ -199,7 +197,9 @@ ATTENTIONS: dict[str, AttentionCase] = {
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
-def two_pass_softmax(x_desc, y_desc, LENGTH, BM: tl.constexpr, BN: tl.constexpr, CTAS: tl.constexpr):
+def two_pass_softmax(
+    x_desc, y_desc, LENGTH, BM: tl.constexpr, BN: tl.constexpr, CTAS: tl.constexpr
+):
     """The denominators of a softmax over rows, in one pass, and sums of values by its weights in a second one."""
     for t in tl.range(tl.program_id(0), tl.cdiv(64, BM), CTAS):
         m, _ = sy.tile(t, t)
@@ -237,9 +237,7 @@ def build_two_pass_softmax(world: int, length: int) -> Any:
         "CTAS": 2,
     }
     options = {"num_warps": 4, "num_stages": 2}
-    return syncopate.compile(
-        two_pass_softmax, plan, bind=bind, tiles=(2,), ctas=2, options=options
-    )
+    return syncopate.compile(two_pass_softmax, plan, bind=bind, tiles=(2,), ctas=2, options=options)
 
 
 @triton.jit(do_not_specialize=["LENGTH"])

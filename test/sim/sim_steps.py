@@ -64,7 +64,13 @@ def build_gemm(
         "a_desc": syncopate.Descriptor(a, (bm, bk)),
         "b_desc": syncopate.Descriptor(syncopate.Tensor("b", (n, k), "f16"), (bn, bk)),
         "c_desc": syncopate.Descriptor(syncopate.Tensor("c", (m, n), "f16", output=True), (bm, bn)),
-        "M": m, "N": n, "K": k, "BM": bm, "BN": bn, "BK": bk, "CTAS": syncopate.Ctas(),
+        "M": m,
+        "N": n,
+        "K": k,
+        "BM": bm,
+        "BN": bn,
+        "BK": bk,
+        "CTAS": syncopate.Ctas(),
     }
     return syncopate.compile(
         gemm_along_k,

@@ -38,9 +38,7 @@ def _steps(program, rank):
     rows = tables_of_rank["steps"]
     return {
         (tile["c0"], tile["c1"]): rows[of_tile["begin"] : of_tile["end"]]
-        for tile, of_tile in zip(
-            tables_of_rank["tiles"], tables_of_rank["tile_steps"], strict=True
-        )
+        for tile, of_tile in zip(tables_of_rank["tiles"], tables_of_rank["tile_steps"], strict=True)
     }
 
 
@@ -61,9 +59,7 @@ def test_causal_tile_waits_for_nothing_behind_its_diagonal():
 def test_zigzag_gives_ranks_about_as_many_steps():
     def spread(name):
         case = dataclasses.replace(ATTENTIONS[name], length=2050)
-        counts = [
-            sum(map(len, _steps(case.build(), rank).values())) for rank in range(case.world)
-        ]
+        counts = [sum(map(len, _steps(case.build(), rank).values())) for rank in range(case.world)]
         return max(counts) / min(counts)
 
     # Of a sequence that is cut in two, the second half has three times the pairs of the first.

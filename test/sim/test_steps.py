@@ -123,9 +123,7 @@ def test_step_that_is_taken_twice_is_refused():
 
 def test_steps_that_are_not_the_kernels_are_found():
     """K has nine blocks, and the caller says eight."""
-    program = build_gemm(
-        2, (66, 72, 272), Strategy(), steps=[syncopate.Steps(lambda m, n: (0, 8))]
-    )
+    program = build_gemm(2, (66, 72, 272), Strategy(), steps=[syncopate.Steps(lambda m, n: (0, 8))])
     result = simulate(program, seed=0)
     assert Kind.ASSERTION in {finding.kind for finding in result.verdict.findings}
     assert gemm_error(result) > TOLERANCE

@@ -80,7 +80,9 @@ def bind_attention(
 
         def end(row: Any) -> Any:
             behind = shards.place(rank, row) + bn
-            return behind // bn if isinstance(behind, int) else type(behind).get_floor_div(behind, bn)
+            return (
+                behind // bn if isinstance(behind, int) else type(behind).get_floor_div(behind, bn)
+            )
 
         return Steps(lambda h, m: (0, (end(m * bm + (bm - 1)), end(rows - 1), most_steps)), rank)
 

@@ -102,7 +102,9 @@ class SequenceShards:
         begins = self.begins(rank)
         if len(begins) == 1:
             return row + begins[0]
-        second = row // self.block if isinstance(row, int) else type(row).get_floor_div(row, self.block)
+        second = (
+            row // self.block if isinstance(row, int) else type(row).get_floor_div(row, self.block)
+        )
         return row + second * (begins[1] - begins[0] - self.block) + begins[0]
 
 
