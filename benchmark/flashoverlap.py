@@ -70,7 +70,7 @@ def main() -> int:
     study = Study("flashoverlap", options, make_table)
     rows: list[Mapping[str, Any]] = []
     one_wave: list[Mapping[str, Any]] = []
-    wanted = list(itertools.product(SHAPES, options.kinds))
+    wanted = list(itertools.product(options.shapes, options.kinds))
     others = STUDY[: options.study]
     missing = [f"{kind.value} {spell(shape)}" for shape, kind in wanted]
     missing += [f"one-wave groups {spell(shape)}" for shape in others]
@@ -99,6 +99,12 @@ def parse() -> argparse.Namespace:
         return [GemmKind(name) for name in text.split(",")]
 
     parser.add_argument("--kinds", type=kinds, default=kinds("gemm_ar,gemm_rs,gemm_a2a"))
+    parser.add_argument(
+        "--shapes",
+        type=lambda text: [tuple(map(int, shape.split("x"))) for shape in text.split(",")],
+        default=SHAPES,
+        help="MxNxK, comma-separated; five are the default",
+    )
     parser.add_argument("--partitions", type=int, default=256, help="measured for each row")
     parser.add_argument("--study", type=int, default=len(STUDY), help="shapes for one-wave groups")
     parser.add_argument("--study-kind", type=GemmKind, default=GemmKind.GEMM_AR)

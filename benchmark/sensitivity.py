@@ -85,6 +85,7 @@ def main() -> int:
         if row["left_out"]:
             missing.append(f"{row['left_out']} trials of {kind.value}, refused or for want of time")
         study.write(rows, missing)
+    study.write(rows, missing)
     return study.close()
 
 

@@ -1,0 +1,304 @@
+"""What studies do on GPUs, with a clock and programs in place of them."""
+
+import ctypes
+import types
+
+import pytest
+from studies import load
+
+torch = pytest.importorskip("torch")
+
+from syncopate import GemmWorkload  # noqa: E402
+from syncopate.errors import SyncopateError  # noqa: E402
+
+beside = load("common.beside")
+bench = load("common.bench")
+energy = load("common.energy")
+gpu_bench = load("common.gpu_bench")
+
+WORKLOAD = GemmWorkload("gemm_rs", 512, 256, 128, 2)
+DEFAULT = bench.default_trial(WORKLOAD)
+TRIALS = [DEFAULT.having(pause=pause) for pause in (1, 2, 3, 4, 5)]
+
+
+class FakeSession:
+    """One rank; the other one fails where `others_fail` says."""
+
+    rank, world_size = 0, 2
+
+    def __init__(self, others_fail=()):
+        self.others_fail, self.said, self.compared = set(others_fail), [], []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def maximum(self, values):
+        return list(values)
+
+    def agree(self, good):
+        return good
+
+    def attempt(self, what, make):
+        try:
+            result = make()
+        except (SyncopateError, RuntimeError) as error:
+            self.said.append(str(error))
+            return None
+        return None if what in self.others_fail else result
+
+    def compare(self, candidates, rounds, sets, hold_cycles):
+        self.compared.append([candidate.name for candidate in candidates])
+        for candidate in candidates:
+            candidate.times_us = [candidate.call(0)] * rounds
+
+
+class FakeProgram:
+    """A program: a trial's number is its pause, and its time ten times that."""
+
+    def __init__(self, made, program):
+        self.program, self.closed, self.placed = program, False, [program]
+        self.loaded = types.SimpleNamespace(reschedule=self._reschedule)
+        made.append(self)
+
+    def _reschedule(self, program):
+        if program == 4:
+            raise RuntimeError("no room")
+        assert not self.closed
+        self.program = program
+        self.placed.append(program)
+
+    def __call__(self, a, b):
+        assert not self.closed
+        return 10.0 * self.program
+
+    def synchronize(self):
+        pass
+
+    def close(self):
+        self.closed = True
+
+
+def make_bench(monkeypatch, session=None, wrong=()):
+    """A bench whose trial 2 the compiler refuses, and the programs that it makes."""
+
+    def compile_(self, trial):
+        if trial.strategy.pause == 2:
+            raise SyncopateError("trial 2 is refused")
+        return trial.strategy.pause
+
+    class Data:
+        inputs, weight = [None] * 3, None
+
+        def check_calls(self, call, calls):
+            number = call(None) / 10
+            return (0.5 if number in wrong else 0.001), True
+
+    programs = []
+    session = session or FakeSession()
+    monkeypatch.setattr(
+        gpu_bench, "LoadedGemm", lambda workload, program, group: FakeProgram(programs, program)
+    )
+    monkeypatch.setattr(gpu_bench, "make_data", lambda workload, session: Data())
+    monkeypatch.setattr(gpu_bench, "measure_host_us", lambda program, calls, **tensors: 7.0)
+    monkeypatch.setattr(gpu_bench, "Baselines", lambda *_: None)
+    monkeypatch.setattr(gpu_bench.GpuBench, "_compile", compile_)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    ranks = types.SimpleNamespace(session=session, group=None)
+    return gpu_bench.GpuBench(ranks, WORKLOAD), programs
+
+
+def test_survey_leaves_out_what_is_refused_wrong_or_too_late(monkeypatch):
+    made, programs = make_bench(monkeypatch, wrong=(3,))
+    found = made.survey(TRIALS, 5)
+    # 2 is refused, 3 is wrong, and 4 closes the program, so that 5 gets another one.
+    assert {trial.strategy.pause: one.us for trial, one in found.items()} == {1: 10.0, 5: 50.0}
+    assert [program.placed for program in programs] == [[1, 3], [5]]
+    assert [program.closed for program in programs] == [True, False]
+    assert len(made.wrong) == 1 and "pause 3" in made.wrong[0] and "5.00e-01" in made.wrong[0]
+    left = iter([False, False, True])
+    assert len(made.survey([TRIALS[0], TRIALS[4], TRIALS[0]], 5, lambda: next(left))) == 2
+    made.close()
+    assert all(program.closed for program in programs)
+
+
+def test_survey_leaves_out_what_fails_on_another_rank(monkeypatch):
+    session = FakeSession(others_fail=[TRIALS[0].name, f"checking {TRIALS[2].name}"])
+    made, programs = make_bench(monkeypatch, session)
+    found = made.survey([TRIALS[0], TRIALS[2], TRIALS[4]], 5)
+    assert [trial.strategy.pause for trial in found] == [5]
+    assert made.wrong == [f"{TRIALS[2].name}: a call failed"]
+    assert not programs[-1].closed
+
+
+def test_wrong_programs_are_closed_when_loaded(monkeypatch):
+    made, programs = make_bench(monkeypatch, wrong=(1,))
+    loaded = made.load([TRIALS[0], TRIALS[4], TRIALS[4], TRIALS[1]], 9)
+    assert [one.trial.strategy.pause for one in loaded] == [5]
+    assert [program.closed for program in programs] == [True, False]
+    assert made.wrong and loaded[0].error == 0.001
+
+
+class Clock:
+    """A GPU with two streams: work takes its time, and longer while both streams have some."""
+
+    def __init__(self, slowdown):
+        self.slowdown, self.current, self.queues = slowdown, 0, [[], []]
+
+    def enqueue(self, us):
+        self.queues[self.current].append(us)
+
+    def record(self, event):
+        self.queues[self.current].append(event)
+
+    def run(self):
+        now = [0.0, 0.0]
+        left = [None, None]
+        while any(self.queues) or any(item is not None for item in left):
+            for stream in (0, 1):
+                while left[stream] is None and self.queues[stream]:
+                    item = self.queues[stream].pop(0)
+                    if isinstance(item, Event):
+                        item.at = max(now)
+                    else:
+                        left[stream] = item
+            busy = [stream for stream in (0, 1) if left[stream] is not None]
+            if not busy:
+                break
+            rate = {stream: self.slowdown[stream] if len(busy) == 2 else 1.0 for stream in busy}
+            step = min(left[stream] * rate[stream] for stream in busy)
+            now = [max(now) + step] * 2
+            for stream in busy:
+                left[stream] -= step / rate[stream]
+                if left[stream] < 1e-9:
+                    left[stream] = None
+
+
+class Event:
+    """When a stream was there, in microseconds."""
+
+    clock = None
+
+    def __init__(self, enable_timing):
+        self.at = None
+
+    def record(self):
+        Event.clock.record(self)
+
+    def elapsed_time(self, other):
+        return (other.at - self.at) / 1e3
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch):
+    def make(slowdown):
+        clock = Event.clock = Clock(slowdown)
+        streams = []
+
+        class Stream:
+            def __init__(self):
+                self.number = len(streams)
+                streams.append(self)
+
+        class Using:
+            def __init__(self, stream):
+                self.stream = stream
+
+            def __enter__(self):
+                self.before, clock.current = clock.current, self.stream.number
+
+            def __exit__(self, *_):
+                clock.current = self.before
+
+        # All is enqueued before the clock runs, so nothing has to be held.
+        cuda = types.SimpleNamespace(
+            Event=Event,
+            Stream=Stream,
+            stream=Using,
+            synchronize=clock.run,
+            _sleep=lambda cycles: None,
+        )
+        fake = types.SimpleNamespace(**{**vars(torch), "cuda": cuda})
+        fake.tensor = lambda values, device, **options: torch.tensor(values, **options)
+        monkeypatch.setattr(beside, "torch", fake)
+        group = types.SimpleNamespace(
+            barrier=lambda: None,
+            all_reduce=lambda *_, **__: None,
+            ReduceOp=torch.distributed.ReduceOp,
+        )
+        monkeypatch.setattr(beside, "dist", group)
+        return clock
+
+    return make
+
+
+@pytest.mark.parametrize(("first", "second"), [(700.0, 30.0), (30.0, 700.0), (128.0, 90.0)])
+@pytest.mark.parametrize("slowdown", [(1.0, 1.0), (1.6, 1.0), (1.3, 2.5)])
+def test_slowdown_is_that_of_the_stream_that_is_measured(fake_gpu, first, second, slowdown):
+    clock = fake_gpu(slowdown)
+    works = [
+        beside.Work(name, lambda i, us=us: clock.enqueue(us), us)
+        for name, us in (("calls", first), ("other", second))
+    ]
+    found = beside.measure_beside(FakeSession(), *works)
+    assert found == pytest.approx(slowdown[0])
+
+
+def test_slowdown_is_unknown_where_the_other_work_ends_before(fake_gpu):
+    clock = fake_gpu((8.0, 1.0))
+    works = [
+        beside.Work(name, lambda i: clock.enqueue(100.0), 100.0) for name in ("calls", "other")
+    ]
+    assert beside.measure_beside(FakeSession(), *works) is None
+
+
+def test_steadiness_has_percentiles_and_energy(fake_gpu):
+    clock = fake_gpu((1.0, 1.0))
+    counter = types.SimpleNamespace(joules=iter([5.0, 25.0]).__next__)
+    work = beside.Work("calls", lambda i: clock.enqueue(500.0 if i % 20 == 3 else 100.0))
+    found = beside.measure_steadiness(FakeSession(), work, 200, counter)
+    assert found["p50_us"] == work.us == pytest.approx(100.0)
+    assert found["p99_us"] == pytest.approx(500.0)
+    assert found["mean_us"] == pytest.approx(120.0)
+    # One rank of two has counted here: nobody adds the other's.
+    assert found["joules"] == pytest.approx(20.0 / 2 / 200)
+    found = beside.measure_steadiness(FakeSession(), work, 50, None)
+    assert found["joules"] is None
+
+
+class FakeNvml:
+    """NVML with one GPU, as far as it is called."""
+
+    def __init__(self, lacks=""):
+        self.millijoules, self.lacks = 1500, lacks
+
+    def nvmlInit_v2(self):  # noqa: N802
+        return 0
+
+    def nvmlDeviceGetHandleByUUID(self, uuid, handle):  # noqa: N802
+        if uuid != b"GPU-12-34":
+            return 6
+        ctypes.cast(handle, ctypes.POINTER(ctypes.c_void_p))[0] = 77
+        return 0
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle, value):  # noqa: N802
+        assert handle.value == 77
+        if self.lacks == "counter":
+            return 3
+        ctypes.cast(value, ctypes.POINTER(ctypes.c_ulonglong))[0] = self.millijoules
+        return 0
+
+
+@pytest.mark.parametrize("uuid", ["12-34", "GPU-12-34"])
+def test_energy_is_in_joules(uuid):
+    nvml = FakeNvml()
+    counter = energy.EnergyCounter(uuid, lambda name: nvml)
+    assert counter.joules() == 1.5
+    nvml.millijoules = 2250
+    assert counter.joules() == 2.25
+
+
+def test_energy_says_what_is_missing():
+    with pytest.raises(OSError, match="nvmlDeviceGetHandleByUUID failed: NVML error 6"):
+        energy.EnergyCounter("56-78", lambda name: FakeNvml())
+    with pytest.raises(OSError, match="nvmlDeviceGetTotalEnergyConsumption failed: NVML error 3"):
+        energy.EnergyCounter("12-34", lambda name: FakeNvml("counter"))
