@@ -71,6 +71,15 @@ class GemmConfig:
     parts: int | None = None
 
     @classmethod
+    def usual(cls) -> tuple[GemmConfig, GemmConfig, GemmConfig]:
+        """Returns large, narrow and small tiles: what `choose` is between, and what machines are measured with."""
+        return (
+            cls(),
+            cls(block_n=128, num_warps=4, num_stages=4),
+            cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6),
+        )
+
+    @classmethod
     def choose(
         cls, m: int, n: int, row_bytes: int = CACHE_LINE, *, num_sms: int = 132
     ) -> GemmConfig:
@@ -87,9 +96,9 @@ class GemmConfig:
                 cost more than they save.
             num_sms: Multiprocessors that compute.
         """
-        large, narrow = cls(), cls(block_n=128, num_warps=4, num_stages=4)
+        large, narrow, small = cls.usual()
         if math.prod(narrow.tiles(m, n)) < num_sms:
-            return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
+            return small
         if math.prod(large.tiles(m, n)) < num_sms:
             return narrow
         if row_bytes % CACHE_LINE:
