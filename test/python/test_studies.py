@@ -17,6 +17,8 @@ flash_tables = load("common.flash_tables")
 entwine_tables = load("common.entwine_tables")
 study = load("common.study")
 
+pytestmark = pytest.mark.any_triton
+
 
 @pytest.mark.parametrize("waves", range(1, 9))
 def test_few_waves_have_all_partitions(waves):

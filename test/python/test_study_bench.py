@@ -16,6 +16,8 @@ bench = load("common.bench")
 energy = load("common.energy")
 gpu_bench = load("common.gpu_bench")
 
+pytestmark = pytest.mark.any_triton
+
 WORKLOAD = GemmWorkload("gemm_rs", 512, 256, 128, 2)
 DEFAULT = bench.default_trial(WORKLOAD)
 TRIALS = [DEFAULT.having(pause=pause) for pause in (1, 2, 3, 4, 5)]
