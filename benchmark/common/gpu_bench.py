@@ -10,11 +10,11 @@ import torch
 import torch.distributed as dist
 from benchmark.common.baselines import Baselines
 from benchmark.common.bench import Alone, Bench, Measured, Trial, ascending_curve, never
+from benchmark.common.compilers import Compilers, compile_trial
 from benchmark.common.data import SETS, TOLERANCE, make_data
 from benchmark.common.session import Candidate, Session
 
 from syncopate import GemmWorkload
-from syncopate.compiler import Program
 from syncopate.model import Curve
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
@@ -25,8 +25,6 @@ __all__ = ["GpuBench", "LoadedTrial", "Ranks"]
 
 HOLD_CYCLES = 2_000_000
 """About a millisecond: a call that makes many library calls takes the host longer than others to enqueue."""
-
-TIMEOUT_S = 20.0
 
 
 @dataclass
@@ -56,6 +54,7 @@ class Ranks:
 
     def __init__(self, session: Session) -> None:
         self.session, self.group = session, ProcessGroup()
+        self._compilers = Compilers()
         self._limited: dict[int, dist.ProcessGroup] = {}
 
     def limited(self, ctas: int) -> dist.ProcessGroup | None:
@@ -68,8 +67,15 @@ class Ranks:
             self._limited[ctas] = dist.new_group(backend="nccl", pg_options=options)
         return self._limited[ctas]
 
+    def compile(self, workload: GemmWorkload, trials: Sequence[Trial]) -> None:
+        """Has the programs compiled into the cache on disk, by rank 0's processes; all ranks wait for them."""
+        if self.session.rank == 0:
+            self._compilers.compile(workload, trials)
+        self.session.agree(True)
+
     def close(self) -> None:
         """Leaves all groups."""
+        self._compilers.close()
         self.session.close()
 
 
@@ -92,6 +98,7 @@ class GpuBench(Bench):
         self, trials: Sequence[Trial], calls: int, over: Callable[[], bool] = never
     ) -> dict[Trial, Measured]:
         """One call of each with each set of inputs is checked before."""
+        self._ranks.compile(self.workload, trials)
         found = {}
         for trial in trials:
             if over():
@@ -139,11 +146,12 @@ class GpuBench(Bench):
 
     def load(self, trials: Sequence[Trial], calls: int) -> list[LoadedTrial]:
         """Compiles, loads and checks; what does not run or is wrong is left out. Whoever calls closes the programs."""
+        self._ranks.compile(self.workload, trials)
         loaded = []
         for trial in dict.fromkeys(trials):
 
             def make(trial: Trial = trial) -> LoadedGemm:
-                return LoadedGemm(self.workload, self._compile(trial), self.group)
+                return LoadedGemm(self.workload, compile_trial(self.workload, trial), self.group)
 
             program = self.session.attempt(trial.name, make)
             if program is None:
@@ -193,13 +201,9 @@ class GpuBench(Bench):
         gc.collect()
         torch.cuda.empty_cache()
 
-    def _compile(self, trial: Trial) -> Program:
-        packed = self.workload.packed()
-        return packed.compile(trial.strategy, config=trial.config, timeout=TIMEOUT_S)
-
     def _place(self, trial: Trial) -> LoadedGemm | None:
         """The one loaded program with the trial's tables, and its code if that is another."""
-        compiled = self.session.attempt(trial.name, lambda: self._compile(trial))
+        compiled = self.session.attempt(trial.name, lambda: compile_trial(self.workload, trial))
         if compiled is None:
             return None
 

@@ -1,15 +1,19 @@
 """What studies do on GPUs, with a clock and programs in place of them."""
 
 import ctypes
+import os
+import sys
 import types
+from pathlib import Path
 
 import pytest
 from studies import load
 
 torch = pytest.importorskip("torch")
 
-from syncopate import GemmWorkload  # noqa: E402
+from syncopate import GemmWorkload, Strategy  # noqa: E402
 from syncopate.errors import SyncopateError  # noqa: E402
+from syncopate.kernels import GemmConfig  # noqa: E402
 
 beside = load("common.beside")
 bench = load("common.bench")
@@ -83,7 +87,7 @@ class FakeProgram:
 def make_bench(monkeypatch, session=None, wrong=()):
     """A bench whose trial 2 the compiler refuses, and the programs that it makes."""
 
-    def compile_(self, trial):
+    def compile_trial(workload, trial):
         if trial.strategy.pause == 2:
             raise SyncopateError("trial 2 is refused")
         return trial.strategy.pause
@@ -103,9 +107,9 @@ def make_bench(monkeypatch, session=None, wrong=()):
     monkeypatch.setattr(gpu_bench, "make_data", lambda workload, session: Data())
     monkeypatch.setattr(gpu_bench, "measure_host_us", lambda program, calls, **tensors: 7.0)
     monkeypatch.setattr(gpu_bench, "Baselines", lambda *_: None)
-    monkeypatch.setattr(gpu_bench.GpuBench, "_compile", compile_)
+    monkeypatch.setattr(gpu_bench, "compile_trial", compile_trial)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    ranks = types.SimpleNamespace(session=session, group=None)
+    ranks = types.SimpleNamespace(session=session, group=None, compile=lambda *_: None)
     return gpu_bench.GpuBench(ranks, WORKLOAD), programs
 
 
@@ -138,6 +142,32 @@ def test_wrong_programs_are_closed_when_loaded(monkeypatch):
     assert [one.trial.strategy.pause for one in loaded] == [5]
     assert [program.closed for program in programs] == [True, False]
     assert made.wrong and loaded[0].error == 0.001
+
+
+def test_programs_are_compiled_ahead_once_for_each_code(monkeypatch, tmp_path, root, capsys):
+    compilers = load("common.compilers")
+    config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2, num_ctas=4)
+    one = bench.Trial(Strategy(), config)
+    trials = [one, one.having(order="paced", pause=9), one.having(realization="copy_engine")]
+    assert [trial.strategy.realization.value for trial in compilers.find_codes(trials)] == [
+        "ldst_colocated",
+        "copy_engine",
+    ]
+    monkeypatch.syspath_prepend(root)
+    # Processes that are spawned take the environment, and the search path, of this one.
+    monkeypatch.setenv("SYNCOPATE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)
+    )
+    some = compilers.Compilers(2)
+    refused = one.having(realization="nccl", combine="tiles")
+    some.compile(WORKLOAD, [*trials, refused])
+    files = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert files
+    some.compile(WORKLOAD, [*trials, refused])
+    some.close()
+    assert not capsys.readouterr().out
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == files
 
 
 class Clock:
