@@ -38,7 +38,7 @@ from benchmark.common.partitions import (
 from benchmark.common.study import Study, make_parser, remake, spell
 
 from syncopate import GemmWorkload
-from syncopate.choices import Combine, Realization, SlotShape
+from syncopate.choices import Realization, SlotShape
 from syncopate.errors import SyncopateError
 from syncopate.model import Curve, WaveModel
 from syncopate.workloads import GemmKind
@@ -127,7 +127,7 @@ def measure_row(
         study: The run.
         kind: What moves.
         shape: M, N and K.
-        seconds: For everything; the search has half of it.
+        seconds: For everything; the search has two thirds of it.
     """
     options = study.options
     workload = GemmWorkload(kind, *shape, study.world_size)
@@ -156,12 +156,12 @@ def measure_row(
         random.Random(options.seed),
         first=[*known, *regular_partitions(model.waves)],
     )
-    # Those that are to be reported must be measured before the time is over.
-    partitions = list(dict.fromkeys([*known, *partitions]))
     trials = {base.having(waves=groups): groups for groups in partitions}
     tried = {
         trials[one]: found
-        for one, found in bench.survey(list(trials), options.few, study.until(seconds / 2)).items()
+        for one, found in bench.survey(
+            list(trials), options.few, study.until(seconds * 2 / 3)
+        ).items()
     }
     ranked = sorted(tried, key=lambda groups: tried[groups].us)[:FINALISTS]
     finalists = [base.having(waves=groups) for groups in dict.fromkeys([*ranked, *known])]
@@ -190,9 +190,8 @@ def measure_row(
 def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
     """Library calls with the default waves, by what a call takes and the multiprocessors that it has."""
     default = default_trial(workload)
-    combine = Combine.STRATEGY if GemmKind(workload.kind).sums else None
     return [
-        default.having(realization=Realization.NCCL, combine=combine, slots=slots, comm_ctas=count)
+        default.having(realization=Realization.NCCL, combine=None, slots=slots, comm_ctas=count)
         for slots, count in itertools.product(SlotShape, ctas)
     ]
 

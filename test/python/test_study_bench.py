@@ -19,6 +19,8 @@ beside = load("common.beside")
 bench = load("common.bench")
 energy = load("common.energy")
 gpu_bench = load("common.gpu_bench")
+steadiness = load("steadiness")
+Candidate = load("common.session").Candidate
 
 pytestmark = pytest.mark.any_triton
 
@@ -84,6 +86,28 @@ class FakeProgram:
         self.closed = True
 
 
+class FakeBaselines:
+    """The times that baselines take."""
+
+    def gemms(self):
+        return [Candidate(name, lambda i, us=us: us) for name, us in (("a", 50.0), ("b", 60.0))]
+
+    def communication(self):
+        return Candidate("nccl", lambda i: 20.0)
+
+    def sequence(self, name="cublas_nccl"):
+        return Candidate(name, lambda i: 81.0 if name.endswith("again") else 80.0)
+
+    def split_streams(self):
+        return [
+            Candidate(f"split/{pieces}", lambda i, us=us: us)
+            for pieces, us in ((2, 78.0), (4, 77.0))
+        ]
+
+    def async_tp(self):
+        raise RuntimeError("takes no such shapes")
+
+
 def make_bench(monkeypatch, session=None, wrong=()):
     """A bench whose trial 2 the compiler refuses, and the programs that it makes."""
 
@@ -106,7 +130,7 @@ def make_bench(monkeypatch, session=None, wrong=()):
     )
     monkeypatch.setattr(gpu_bench, "make_data", lambda workload, session: Data())
     monkeypatch.setattr(gpu_bench, "measure_host_us", lambda program, calls, **tensors: 7.0)
-    monkeypatch.setattr(gpu_bench, "Baselines", lambda *_: None)
+    monkeypatch.setattr(gpu_bench, "Baselines", lambda *_: FakeBaselines())
     monkeypatch.setattr(gpu_bench, "compile_trial", compile_trial)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     ranks = types.SimpleNamespace(session=session, group=None, compile=lambda *_: None)
@@ -142,6 +166,70 @@ def test_wrong_programs_are_closed_when_loaded(monkeypatch):
     assert [one.trial.strategy.pause for one in loaded] == [5]
     assert [program.closed for program in programs] == [True, False]
     assert made.wrong and loaded[0].error == 0.001
+
+
+def test_comparison_has_programs_take_turns_with_baselines(monkeypatch):
+    session = FakeSession()
+    made, programs = make_bench(monkeypatch, session, wrong=(3,))
+    alone, found = made.compare([TRIALS[0], TRIALS[2], TRIALS[4]], 4, 9)
+    assert session.compared == [
+        [
+            "a",
+            "b",
+            "nccl",
+            "cublas_nccl",
+            "split/2",
+            "split/4",
+            TRIALS[0].name,
+            TRIALS[4].name,
+            "cublas_nccl again",
+        ]
+    ]
+    assert alone == bench.Alone(50.0, 60.0, 20.0, 80.0, 77.0, None, pytest.approx(1 / 81))
+    assert alone.best_us == 77.0
+    assert found == {
+        TRIALS[0]: bench.Measured(10.0, 0.001, 7.0),
+        TRIALS[4]: bench.Measured(50.0, 0.001, 7.0),
+    }
+    assert all(program.closed for program in programs)
+    # Nothing to compare is a comparison of the baselines.
+    assert made.compare([], 4, 9)[1] == {}
+
+
+@pytest.mark.parametrize("has_counter", [True, False])
+def test_steadiness_is_measured_for_each_realization_and_the_baseline(monkeypatch, has_counter):
+    made, programs = make_bench(monkeypatch)
+    studied = types.SimpleNamespace(
+        session=made.session,
+        options=types.SimpleNamespace(steady_calls=100, calls=9),
+        meta={},
+        over=lambda: len(programs) == 2,
+        say=lambda text: None,
+    )
+    properties = types.SimpleNamespace(uuid="12-34" if has_counter else "5")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: properties)
+    monkeypatch.setattr(energy.EnergyCounter.__init__, "__defaults__", (lambda name: FakeNvml(),))
+    others = [beside.Work(name, lambda i: None, 1.0) for name in steadiness.OTHERS]
+    monkeypatch.setattr(beside, "make_others", lambda session: others)
+
+    def measure(session, work, calls, counter):
+        assert calls == 100 and (counter is not None) == has_counter
+        work.us = work.call(4)
+        return {"p50_us": work.us, "p99_us": work.us, "max_us": work.us, "joules": None}
+
+    def measure_beside(session, measured, other):
+        return measured.us / other.us
+
+    monkeypatch.setattr(beside, "measure_steadiness", measure)
+    monkeypatch.setattr(beside, "measure_beside", measure_beside)
+    chosen = dict(enumerate([TRIALS[0], TRIALS[4], TRIALS[2]]))
+    rows = list(steadiness.measure(studied, made, chosen))
+    # The time is over after two.
+    assert [row["name"] for row in rows] == [steadiness.BASELINE, TRIALS[0].name, TRIALS[4].name]
+    assert [row["p50_us"] for row in rows] == [80.0, 10.0, 50.0]
+    assert rows[2]["copy_slowdown"] == 1 / 50 and rows[2]["slowdown_by_product"] == 50.0
+    assert all(program.closed for program in programs)
+    assert ("NVML error 6" in studied.meta["energy"]) == (not has_counter)
 
 
 def test_programs_are_compiled_ahead_once_for_each_code(monkeypatch, tmp_path, root, capsys):
