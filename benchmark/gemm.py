@@ -13,9 +13,7 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -23,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import torch
 from benchmark.common import report
 from benchmark.common.baselines import Baselines
-from benchmark.common.data import SETS, GemmData, make_data
+from benchmark.common.data import SETS, TOLERANCE, GemmData, make_data
 from benchmark.common.programs import NCCL, REALIZATIONS, Way, strategies
 from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
@@ -31,14 +29,11 @@ from benchmark.common.suite import Shape, run_suite
 
 from syncopate import Target
 from syncopate.choices import Direction, Realization
-from syncopate.errors import SyncopateError
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
 from syncopate.tune import Auto, Effort, GemmSubject, choose
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
-
-TOLERANCE = 1e-2
 
 
 @dataclasses.dataclass
@@ -141,7 +136,7 @@ def measure_shape(
     gemms, alone = baselines.gemms(), baselines.communication()
     sequence, again = baselines.sequence(), baselines.sequence("cublas_nccl again")
     splits = baselines.split_streams()
-    async_tp = attempt(session, "async_tp", baselines.async_tp)
+    async_tp = session.attempt("async_tp", baselines.async_tp)
     entries, good = load_all(session, workload, data, options)
     candidates = [*gemms, alone, sequence, *splits, *([async_tp] if async_tp else [])]
     candidates += [entry.candidate for entry in entries] + [again]
@@ -184,7 +179,7 @@ def load_all(
         def make(way: Way = way) -> LoadedGemm:
             return workload.load(group, way.strategy, config=way.tuned, timeout=20.0)
 
-        program = attempt(session, way.name, make)
+        program = session.attempt(way.name, make)
         if program is None:
             continue
 
@@ -267,17 +262,6 @@ def takes_symmetric(program: LoadedGemm) -> bool:
     """Whether an input can be written where calls read it."""
     moves = any(program.loaded.program.buffers[0].inputs)
     return moves and program.workload.packed() == program.workload
-
-
-def attempt(session: Session, what: str, make: Callable[[], Any]) -> Any:
-    """What `make` returns, or None on every rank if it fails on any."""
-    result, failed = None, False
-    try:
-        result = make()
-    except (SyncopateError, RuntimeError) as error:
-        failed = True
-        print(f"{what} on rank {session.rank}: {error}", flush=True)
-    return result if session.agree(not failed) else None
 
 
 if __name__ == "__main__":
