@@ -222,12 +222,11 @@ def list_ways(session: Session, workload: GemmWorkload, options: argparse.Namesp
     ways = [way for way in ways if options.only in way.name]
     if options.auto is not None:
         auto = Auto(measure=options.auto == "measure", effort=Effort(budget=options.tuning_budget))
-        report = attempt(
-            session, "auto", lambda: choose(GemmSubject(packed, Target.current()), auto)
-        )
-        if report is not None:
-            session.say(str(report))
-            ways.append(Way(report.chosen.strategy, tuned=report.chosen.config))
+        subject = GemmSubject(packed, Target.current())
+        tuned = session.attempt("auto", lambda: choose(subject, auto))
+        if tuned is not None:
+            session.say(str(tuned))
+            ways.append(Way(tuned.chosen.strategy, tuned=tuned.chosen.config))
     return ways
 
 
