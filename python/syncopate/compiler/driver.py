@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import device
+from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import (
     check_binding,
     check_numbers,
@@ -26,6 +28,7 @@ from syncopate.compiler.module import KernelBinding, needs_comm_ctas
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
+from syncopate.compiler.tile_order import TileIndices, read_tile_order
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
@@ -56,6 +59,7 @@ def compile(
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
+    tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -85,6 +89,9 @@ def compile(
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
             most of the time that tables take; plans are checked in any case.
+        tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
+            for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
+            which ranks would wait for each other is refused as long as tables are checked.
 
     Returns:
         The program.
@@ -108,6 +115,14 @@ def compile(
                 f"multiprocessors of {target} to compute; use fewer"
             )
     check_numbers(tiles, ctas, timeout)
+    order = None
+    if tile_order is not None:
+        order = read_tile_order(tile_order, tiles, plan.world_size)
+        strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
+    elif strategy.order is TileOrder.GIVEN:
+        raise SyncopateError(
+            "tile_order: strategy leaves the order of tiles to it, but it is left out; give one, or name a policy"
+        )
     check_options(options, GPUTarget("cuda", target.capability, 32))
     resolved, parts = resolve(bind, math.prod(tiles), ctas)
     binding = bind_parameters(kernel, resolved)
@@ -127,6 +142,7 @@ def compile(
         tuple(footprints),
         needs,
         place,
+        order,
     )
     key = kernel_key(kernel, spec)
     captured = capture(kernel, spec, key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
@@ -26,6 +26,7 @@ def schedule_gemm(
     a: Buffer | None = None,
     c: Buffer | None = None,
     num_sms: int = 132,
+    tile_order: Any = None,
 ) -> Schedule:
     """The schedule that `syncopate.compile` makes of a plan and a GEMM, without compiling anything.
 
@@ -39,16 +40,19 @@ def schedule_gemm(
         a: The plan's buffer of A, [M, K], if it is one of its own.
         c: The plan's buffer of C, [M, N], likewise.
         num_sms: Multiprocessors.
+        tile_order: As for `syncopate.compile`.
 
     Returns:
         The schedule of all ranks.
 
     Raises:
-        SyncopateError: There is neither `k` nor `a`, or there are too few CTAs for `config.parts`.
+        SyncopateError: There is neither `k` nor `a`, or there are too few CTAs for `config.parts`, or the order of
+            tiles is none.
         PlanError: A pass refuses the plan.
     """
     from syncopate.compiler.binding import Footprint
     from syncopate.compiler.module import KernelBinding, bind_kernel, find_plan, needs_comm_ctas
+    from syncopate.compiler.tile_order import read_tile_order
 
     operands = {
         name: buffer for name, buffer in (("a_desc", a), ("c_desc", c)) if buffer is not None
@@ -83,6 +87,9 @@ def schedule_gemm(
         footprints=tuple(footprints),
         needs=None,
         place=("gemm.py", 1),
+        tile_order=None
+        if tile_order is None
+        else read_tile_order(tile_order, config.tiles(m, n), plan.world_size),
     )
     module = bind_kernel(plan, binding, strategy)
     run_pipeline(module, "syncopate-plan-pipeline")
