@@ -18,6 +18,7 @@ from syncopate.errors import (
     BudgetError,
     DeviceWaitTimeout,
     InternalError,
+    PeerFault,
     PlanError,
     SyncopateError,
 )
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         compile as compile,
     )
     from syncopate.plan import Buffer, Chunk, Plan, Token
+    from syncopate.workloads import GemmWorkload
 
 __version__ = "0.1.0"
 
@@ -51,8 +53,10 @@ __all__ = [
     "Descriptor",
     "DeviceWaitTimeout",
     "Footprint",
+    "GemmWorkload",
     "InternalError",
     "Parts",
+    "PeerFault",
     "Plan",
     "PlanError",
     "Pointer",
@@ -68,6 +72,7 @@ __all__ = [
 # Loaded when first used: the compiler brings in Triton, plans bring in MLIR.
 _HOMES = {
     **dict.fromkeys(("Buffer", "Chunk", "Plan", "Token"), "plan"),
+    "GemmWorkload": "workloads",
     **dict.fromkeys(
         (
             "Ctas",

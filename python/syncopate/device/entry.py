@@ -17,7 +17,14 @@ from syncopate.device.copy import run_commands_ldst
 from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
-from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_number, tile_slot, tile_sum
+from syncopate.device.tile import (
+    finish_tile,
+    input_rows,
+    read_tile,
+    tile_number,
+    tile_slot,
+    tile_sum,
+)
 
 __all__ = [
     "YIELD_MARKER",
