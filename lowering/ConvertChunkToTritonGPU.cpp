@@ -93,8 +93,9 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, TileStepsOp, ReadStepOp, InputRowsOp, WaitOp,
-              TileSumOp, TileSlotOp, FinishTileOp, RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, TileStepsOp, ReadStepOp, TileNumberOp,
+              InputRowsOp, WaitOp, TileSumOp, TileSlotOp, FinishTileOp,
+              RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -179,6 +180,7 @@ private:
         .Case([](ReadTileOp) { return "read_tile"; })
         .Case([](TileStepsOp) { return "tile_steps"; })
         .Case([](ReadStepOp) { return "read_step"; })
+        .Case([](TileNumberOp) { return "tile_number"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })

@@ -46,6 +46,8 @@ public:
   const TileSteps &getSteps(int64_t tile) { return stepsOf[tile]; }
   /// The numbers of the sets that the steps of a list read from, by step.
   llvm::ArrayRef<unsigned> getStepSets(unsigned list) { return lists[list]; }
+  /// True if some tile adds to what is brought.
+  bool hasSums() const { return sums; }
   /// The number of the set that brings what the tile adds to.
   unsigned getSummedSet(int64_t tile) { return summedSetOf[tile]; }
   /// Coordinates of a tile, padded with zeros to three; the third one of a part
@@ -75,17 +77,12 @@ private:
 
   int64_t rank;
   bool valid = true;
-  bool mixed = false;
+  bool mixed = false, sums = false;
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;
   std::vector<unsigned> setOf, summedSetOf;
   std::vector<TileSteps> stepsOf;
   std::vector<std::vector<unsigned>> lists;
 };
-
-/// The part of the buffer that the tile at `coordinates`, behind which the step
-/// stands if there is one, accesses by `footprint`; empty if it lies outside.
-Box getAccessedBox(chunk::FootprintOp footprint, chunk::BufferType type,
-                   llvm::ArrayRef<int64_t> coordinates);
 
 } // namespace syncopate
 

@@ -109,16 +109,18 @@ FIRST_EPOCH: Final = 1
 
 
 class TileField(enum.IntEnum):
-    """Fields of a row of tiles, i32; the names are those of the table's columns."""
+    """Fields of a row of tiles, i32; the names are those of the table's columns, but for the last ones."""
 
     C0 = 0
     C1 = 1
     C2 = 2
     WAIT_BEGIN = 3
     WAIT_END = 4
-    STEP_BEGIN = 5
+    NUMBER = 5
+    """Of the tile, row-major in the grid; no column, but made of the coordinates."""
+    STEP_BEGIN = 6
     """First of the steps that the tile walks: a column of `tile_steps`, and of no other table."""
-    STEP_END = 6
+    STEP_END = 7
 
 
 class StepField(enum.IntEnum):

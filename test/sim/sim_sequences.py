@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+_STRATEGY = syncopate.Strategy()
 _SMALL = AttentionConfig(block_m=64, block_n=32, num_warps=4, num_stages=2, num_ctas=3)
 
 
@@ -74,7 +75,7 @@ class AttentionCase:
     head_dim: int = 64
     causal: bool = False
     sharding: Sharding = Sharding.CONTIGUOUS
-    strategy: syncopate.Strategy = syncopate.Strategy()
+    strategy: syncopate.Strategy = _STRATEGY
     config: AttentionConfig = _SMALL
     dtype: str = "f16"
 

@@ -147,7 +147,7 @@ def test_footprint_by_hand_takes_the_step():
 
 
 def test_wrong_steps_are_refused():
-    with pytest.raises(SyncopateError, match="expects a sequence of syncopate.Steps"):
+    with pytest.raises(SyncopateError, match=r"expects a sequence of syncopate\.Steps"):
         build_gemm(2, (66, 72, 272), Strategy(), steps=[(0, 9)])
     with pytest.raises(SyncopateError, match="as a function of 2 tile coordinates"):
         build_gemm(2, (66, 72, 272), Strategy(), steps=[syncopate.Steps(lambda m: (0, 9))])

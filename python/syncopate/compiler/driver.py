@@ -13,6 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from syncopate import device
 from syncopate.bridge import Captured, KernelSpec
+from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import (
     check_options,
     check_steps,
@@ -29,6 +30,7 @@ from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.steps import Steps
 from syncopate.compiler.target import Target
+from syncopate.compiler.tile_order import TileIndices
 from syncopate.dtypes import DTYPES
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import (
@@ -62,6 +64,7 @@ def compile(
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
+    tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -89,12 +92,15 @@ def compile(
             coordinate of the tiles: how many of the transfers that bring what the kernel reads its tiles wait for, the
             first ones in the order of the plan. Footprints then say what tiles may read at most. The caller answers
             for it that tiles read nothing that these transfers do not bring. Left out, tiles wait for all.
-        steps: Which steps tiles walk, for a kernel that calls `syncopate.language.steps`, where it cannot be inferred: one
-            for all ranks, or one for each.
+        steps: Which steps tiles walk, for a kernel that calls `syncopate.language.steps`, where it cannot be inferred:
+            one for all ranks, or one for each.
         options: Triton's compile options, such as num_warps and num_stages.
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
             most of the time that tables take; plans are checked in any case.
+        tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
+            for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
+            which ranks would wait for each other is refused as long as tables are checked.
 
     Returns:
         The program.
@@ -130,6 +136,7 @@ def compile(
             "footprints": footprints,
             "needs": needs,
             "steps": steps,
+            "tile_order": tile_order,
             "place": (caller.f_code.co_filename, caller.f_lineno),
         },
         options=options,
@@ -196,6 +203,8 @@ def capture_request(request: CompileRequest, strategy: Strategy) -> CapturedKern
 def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
     """Compiles a request with a strategy that the plan goes with."""
     plan, target, timeout = request.plan, request.target, request.timeout
+    if request.arguments["tile_order"] is not None:
+        strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
     made = capture_request(request, strategy)
     binding, kernel_op = made.bound.binding, made.bound.kernel
     spec, key = made.spec, made.key

@@ -100,6 +100,7 @@ def binding_key(binding: KernelBinding) -> tuple[object, ...]:
         ),
         None if needs is None else (needs.buffer.name, needs.offsets),
         tuple((_spell_range(steps, dims), steps.rank) for steps in binding.steps),
+        None if binding.tile_order is None else binding.tile_order.tobytes(),
     )
 
 

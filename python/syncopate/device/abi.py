@@ -77,6 +77,7 @@ STEP_STRIDE: Final = _constant(abi.STEP_STRIDE)
 STEP_STEP: Final = _constant(StepField.STEP)
 STEP_WAIT_BEGIN: Final = _constant(StepField.WAIT_BEGIN)
 STEP_WAIT_END: Final = _constant(StepField.WAIT_END)
+TILE_NUMBER: Final = _constant(TileField.NUMBER)
 
 GROUP_STRIDE: Final = _constant(abi.GROUP_STRIDE)
 GROUP_COUNT: Final = _constant(GroupField.COUNT)

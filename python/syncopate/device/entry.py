@@ -22,6 +22,7 @@ from syncopate.device.tile import (
     input_rows,
     read_step,
     read_tile,
+    tile_number,
     tile_slot,
     tile_steps,
     tile_sum,
@@ -38,6 +39,7 @@ __all__ = [
     "roles",
     "run_commands_ldst",
     "run_commands_tma",
+    "tile_number_entry",
     "tile_slot_entry",
     "tile_steps_entry",
     "tile_sum_entry",
@@ -83,6 +85,19 @@ def read_step_entry(ctx, row):
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3",
         "=r,r,r,r",
         [step, wait_begin, wait_end],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def tile_number_entry(ctx, t):
+    """Yields the number of the tile at position ``t``."""
+    tl.inline_asm_elementwise(
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1",
+        "=r,r",
+        [tile_number(ctx, t)],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

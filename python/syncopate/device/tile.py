@@ -34,6 +34,7 @@ from syncopate.device.abi import (
     TILE_GROUP_WAIT_BEGIN,
     TILE_GROUP_WAIT_END,
     TILE_GROUPS,
+    TILE_NUMBER,
     TILE_STEP_BEGIN,
     TILE_STEP_END,
     TILE_STRIDE,
@@ -50,6 +51,7 @@ __all__ = [
     "input_rows",
     "read_step",
     "read_tile",
+    "tile_number",
     "tile_slot",
     "tile_steps",
     "tile_sum",
@@ -114,6 +116,12 @@ def read_step(ctx, row):
     """Returns row ``row`` of the step table: the step, first wait, end of waits, all i32."""
     step = words32(tl.load(ctx + STEPS)) + row * STEP_STRIDE
     return tl.load(step + STEP_STEP), tl.load(step + STEP_WAIT_BEGIN), tl.load(step + STEP_WAIT_END)
+
+
+@triton.jit
+def tile_number(ctx, t):
+    """Returns the number, row-major in the grid, of the tile at position ``t`` of the order, i32."""
+    return tl.load(words32(tl.load(ctx + TILES)) + t * TILE_STRIDE + TILE_NUMBER)
 
 
 @triton.jit

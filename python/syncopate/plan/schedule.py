@@ -246,11 +246,11 @@ def _read_steps(
     for op in kernel.regions[0].blocks[0].operations:
         if isinstance(op, ops.StepsOp):
             rank = op.attributes["rank"].value if "rank" in op.attributes else None
-            bounds = [
+            begins, ends = (
                 [to_function(expr) for expr in op.attributes[name].value.results]
                 for name in ("begin", "end")
-            ]
-            said[rank] = functools.partial(_range, *bounds)
+            )
+            said[rank] = functools.partial(_range, begins, ends)
     return tuple(said[None if None in said else rank] for rank in range(world_size if said else 0))
 
 

@@ -14,7 +14,7 @@ from syncopate.choices import Algorithm
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Token
 from syncopate.plan.builder import Plan
-from syncopate.plan.sums import add_transfer
+from syncopate.plan.sums import add_transfer, spelled
 from syncopate.strategy import Strategy
 
 __all__ = ["SequenceShards", "Sharding", "gather_sequence"]
@@ -116,8 +116,8 @@ def gather_sequence(
 ) -> Token:
     """Says that each rank holds its elements of a sequence when a call starts, and brings all to all ranks.
 
-    What belongs to the same elements, such as their keys and values, comes together: one rank's of all buffers, then the
-    next one's.
+    What belongs to the same elements, such as their keys and values, comes together: one rank's of all buffers, then
+    the next one's.
 
     Args:
         plan: The plan.
@@ -147,7 +147,7 @@ def gather_sequence(
         )
     if strategy.algorithm not in (Algorithm.DIRECT, Algorithm.RING):
         raise PlanError(
-            f"strategy: expects algorithm direct or ring for a sequence, but got {strategy.algorithm.value}"
+            f"strategy: expects algorithm direct or ring for a sequence, but got {spelled(strategy.algorithm)}"
         )
     plan.follow(strategy)
     for buffer in buffers:

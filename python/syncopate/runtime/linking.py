@@ -180,6 +180,11 @@ def link_rank(
     rows = part(where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
     for tile_field in _COLUMNS_OF_TILES:
         rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
+    # The third coordinate of a smaller grid is the number of a part.
+    grid = tuple(program.tiles)
+    rows[:, TileField.NUMBER] = np.ravel_multi_index(
+        tuple(rows[:, TileField.C0 + dim] for dim in range(len(grid))), grid, mode="clip"
+    )
     if _count_steps(tables):
         rows[:, TileField.STEP_BEGIN] = _as_int32(rank, tables, "tile_steps", "begin")
         rows[:, TileField.STEP_END] = _as_int32(rank, tables, "tile_steps", "end")
