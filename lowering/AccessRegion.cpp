@@ -463,10 +463,11 @@ LogicalResult AccessRegions::addRegion(ArrayRef<Sum> offsets,
   bool takesStep = llvm::any_of(
       exprs, [&](AffineExpr expr) { return expr.isFunctionOfDim(dims); });
   if (takesStep && isWrite)
-    return fail("where it writes depends on a step, and what a tile computes is "
-                "complete with the tile");
-  region.offsets = AffineMap::get(dims + takesStep, 0, exprs,
-                                  kernel.getContext());
+    return fail(
+        "where it writes depends on a step, and what a tile computes is "
+        "complete with the tile");
+  region.offsets =
+      AffineMap::get(dims + takesStep, 0, exprs, kernel.getContext());
   if (!llvm::is_contained(regions, region))
     regions.push_back(std::move(region));
   return success();

@@ -39,6 +39,11 @@ def InferTileFootprintsPass
     What is read and what is written of an argument is inferred each for itself,
     unless a `chunk.footprint` says it already.
 
+    Where tiles walk steps, by markers of their own, `chunk.steps` is inferred of
+    what the marker takes, unless it is there, and a step is one more coordinate
+    of what is read. Loops over steps go over all of them, by what the markers
+    give alone; no address follows the order of their turns.
+
     Schedules assume that CTA c computes the tiles at positions c, c + `ctas`,
     c + 2 `ctas` and so on, and that it reads nothing before it has waited. So,
     wherever `@ttir` has the kernel, this pass checks that
@@ -56,7 +61,8 @@ def InferTileFootprintsPass
     plan inside another module than the pass runs on. Examples:
     test/lowering/infer-tile-footprints.mlir,
     test/lowering/infer-tile-footprints-pointers.mlir,
-    test/lowering/infer-tile-footprints-loops.mlir.
+    test/lowering/infer-tile-footprints-loops.mlir,
+    test/lowering/infer-tile-footprints-steps.mlir.
   }];
 }
 
@@ -105,7 +111,8 @@ def SpliceKernelPass : Pass<"chunk-splice-kernel", "::mlir::ModuleOp"> {
   let summary = "Put the device operations into the kernel";
   let description = [{
     Replaces every tile marker of `@ttgir` by a `chunk.read_tile` and a
-    `chunk.wait`, follows the stores of chunks that the plan says tiles compute
+    `chunk.wait`, markers of steps by `chunk.tile_steps`, `chunk.read_step` and
+    a `chunk.wait`, follows the stores of chunks that the plan says tiles compute
     by a `chunk.finish_tile`, lets those that are to add do so, by TMA or in
     float32, and puts the body of the kernel into a `chunk.roles` beside a role
     for each device realization that transfers of the plan have.

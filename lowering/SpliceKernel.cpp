@@ -80,16 +80,16 @@ private:
       Operation *tile = findTileOfSteps(marker);
       if (!tile) {
         InFlightDiagnostic diag = kernel.emitOpError();
-        diag << "cannot tell which tile has the steps that a loop walks: Triton "
-                "has moved them apart; leave flatten=True out of tl.range";
+        diag
+            << "cannot tell which tile has the steps that a loop walks: Triton "
+               "has moved them apart; leave flatten=True out of tl.range";
         diag.attachNote(marker->getLoc()) << "the marker";
         return diag;
       }
       OpBuilder builder(marker);
-      auto rows = TileStepsOp::create(builder, marker->getLoc(), context,
-                                      tile->getOperands().back(),
-                                      marker->getOperand(0),
-                                      marker->getOperand(1));
+      auto rows = TileStepsOp::create(
+          builder, marker->getLoc(), context, tile->getOperands().back(),
+          marker->getOperand(0), marker->getOperand(1));
       marker->replaceAllUsesWith(rows->getResults());
       marker->erase();
     }

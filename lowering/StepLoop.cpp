@@ -140,8 +140,8 @@ LogicalResult syncopate::verifyStepLoops(KernelOp kernel, Operation *function) {
   }
   for (Operation *step : steps) {
     scf::IfOp branch = getBranch(step);
-    auto loop = branch ? dyn_cast<scf::ForOp>(branch->getParentOp())
-                       : scf::ForOp();
+    auto loop =
+        branch ? dyn_cast<scf::ForOp>(branch->getParentOp()) : scf::ForOp();
     if (step->getNumOperands() != 1 || step->getNumResults() != 1 || !loop ||
         step->getOperand(0) != loop.getInductionVar() ||
         !loop.getLowerBound().getDefiningOp() ||
@@ -176,8 +176,8 @@ static AffineMap getBound(KernelOp kernel, const Offset &offset, bool isEnd) {
   }
   if (exprs.empty())
     return {};
-  for (int64_t tile = 0, e = kernel.getNumTiles();
-       exprs.size() > 1 && tile < e; ++tile) {
+  for (int64_t tile = 0, e = kernel.getNumTiles(); exprs.size() > 1 && tile < e;
+       ++tile) {
     auto coordinates = KernelDependence::getCoordinates(kernel, tile);
     std::optional<int64_t> taken, best;
     for (auto [expr, requires] : llvm::zip(exprs, conditions)) {
@@ -220,8 +220,9 @@ LogicalResult syncopate::inferSteps(KernelOp kernel, Operation *function,
     InFlightDiagnostic diag = kernel.emitOpError();
     diag << "cannot infer which steps a tile has: where they "
          << (isEnd ? "end" : "begin") << ' '
-         << (offset.isKnown() ? StringRef("is not affine in the tile coordinates")
-                              : offset.reason)
+         << (offset.isKnown()
+                 ? StringRef("is not affine in the tile coordinates")
+                 : offset.reason)
          << "; pass steps to compile, or write in its body: chunk.steps from "
             "affine_map<...> to affine_map<...>";
     diag.attachNote(marker->getLoc()) << "the marker";

@@ -36,8 +36,8 @@ bool walksSteps(mlir::scf::ForOp loop);
 /// marker gives: the step of a turn. Null for another branch.
 mlir::Operation *findStep(mlir::scf::IfOp branch);
 
-/// The marker of the tile that a marker before a loop over steps belongs to: the
-/// last one before it, in the same body; null if there is none.
+/// The marker of the tile that a marker before a loop over steps belongs to:
+/// the last one before it, in the same body; null if there is none.
 mlir::Operation *findTileOfSteps(mlir::Operation *marker);
 
 /// Emits an error unless `function`, a kernel before TritonGPU's passes, walks
@@ -49,8 +49,7 @@ mlir::LogicalResult verifyStepLoops(chunk::KernelOp kernel,
 /// Adds what says which steps a tile has, unless the kernel has it or its tiles
 /// walk none. Emits an error if it does not follow from what the marker takes.
 mlir::LogicalResult inferSteps(chunk::KernelOp kernel,
-                               mlir::Operation *function,
-                               KernelValues &values);
+                               mlir::Operation *function, KernelValues &values);
 
 } // namespace syncopate
 

@@ -75,8 +75,8 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
       layout(*SignalLayout::fromTable(plan)), queues(ranks * kNumRealizations),
       positions(ranks), rings(ranks), ringQueues(ranks), ringSteps(ranks),
       tileSeen(ranks), storeSeen(ranks), tileWaits(ranks), hostSeen(ranks),
-      endSeen(ranks),
-      groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0), partsSeen(ranks) {
+      endSeen(ranks), groups(ranks), tileNumbers(ranks), partsLeft(ranks, 0),
+      partsSeen(ranks) {
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
   auto none = std::make_shared<const Vector>();

@@ -74,12 +74,10 @@ static void reportRace(PlanGraph &graph, KernelOp kernel, FootprintOp footprint,
   diag.attachNote(footprint.getLoc()) << "the tile reads by this footprint";
 }
 
-FailureOr<SmallVector<unsigned>>
-KernelDependence::findTransfers(PlanGraph &graph, KernelOp kernel,
-                                FootprintOp footprint, Place place,
-                                const Box &region,
-                                ArrayRef<int64_t> coordinates,
-                                const llvm::BitVector &isAncestor) {
+FailureOr<SmallVector<unsigned>> KernelDependence::findTransfers(
+    PlanGraph &graph, KernelOp kernel, FootprintOp footprint, Place place,
+    const Box &region, ArrayRef<int64_t> coordinates,
+    const llvm::BitVector &isAncestor) {
   SmallVector<unsigned> found;
   SmallVector<Box> missing{region};
   graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
@@ -259,9 +257,8 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
     if (!valid)
       return;
   }
-  auto findAtStep =
-      [&](FootprintOp footprint,
-          ArrayRef<int64_t> coordinates) -> FailureOr<unsigned> {
+  auto findAtStep = [&](FootprintOp footprint,
+                        ArrayRef<int64_t> coordinates) -> FailureOr<unsigned> {
     auto buffer = kernel.getBoundBuffer(footprint.getArg());
     Box region = getAccessedBox(footprint, buffer.getType(), coordinates);
     if (region.isEmpty())
@@ -298,9 +295,9 @@ LogicalResult KernelDependence::findSteps(KernelOp kernel,
     if (reads.empty())
       return success();
     FootprintOp read = reads.front();
-    return read.emitOpError()
-           << "expects a chunk.steps in the body of the kernel, which says what "
-              "steps a tile has";
+    return read.emitOpError() << "expects a chunk.steps in the body of the "
+                                 "kernel, which says what "
+                                 "steps a tile has";
   }
   ArrayRef<int64_t> grid = kernel.getTiles();
   int64_t behind = 0;

@@ -133,10 +133,9 @@ private:
               "expects tiles by their first coordinate, since the kernel has "
               "needs, and may leave out the last ones");
         OpBuilder builder(schedule);
-        ScheduleOp kept = createSchedule(builder, schedule.getLoc(),
-                                         schedule.getKernelAttr(),
-                                         schedule.getRankAttr(),
-                                         *schedule.getTiles());
+        ScheduleOp kept =
+            createSchedule(builder, schedule.getLoc(), schedule.getKernelAttr(),
+                           schedule.getRankAttr(), *schedule.getTiles());
         if (schedule.getSteps() || schedule.getTileSteps()) {
           FailureOr<StepOrder> steps = readStepOrder(kernel, schedule, *tiles);
           if (failed(steps))

@@ -224,6 +224,11 @@ def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
     * `given` keeps the tiles of the `chunk.schedule` operations that stand in
       the plan.
 
+    The steps of a tile that walks them come by the arrival of what they read,
+    and else as the kernel takes them; with `grouped`, or if they are `ordered`,
+    all as the kernel takes them. With `given` they keep the order that stands in
+    the plan, if it has one. Tiles that need not differ share a list.
+
     Tiles of a kernel with `needs` come by their first coordinate. If a
     reduce_scatter or an all_to_all is library calls, tiles of the blocks of all
     ranks take turns, since a call takes as many of each.
@@ -332,17 +337,20 @@ def PlaceWaitsPass : Pass<"chunk-place-waits", "::syncopate::chunk::PlanOp"> {
     A tile waits for the transfers that bring what it reads, but no more often
     than needed: of several transfers that one rank carries out in order, only
     for the last; and not for what an earlier tile of the same CTA has waited
-    for. Tile p of the order is computed by CTA p modulo `ctas`. Tiles of a
+    for. What it reads at a step it waits for before that step, unless an earlier
+    one has. Tile p of the order is computed by CTA p modulo `ctas`. Tiles of a
     kernel with `needs` all name the same transfers, one by one in the order of
     the plan, since each leaves out some at run time.
 
     Requires: `chunk-order-tiles`, `chunk-allocate-signals`.
-    Ensures: columns `wait_begin`, `wait_end` in `tiles`, and `waits`; no table
+    Ensures: columns `wait_begin`, `wait_end` in `tiles`, and in `steps` if tiles
+    walk any, and `waits`; no table
     of `chunk-build-tables`, which would name rows of an earlier `waits`.
     Errors: a schedule that does not order each tile of the grid once; a signal
     that is not its transfer's number; tiles of a kernel with `needs` that do not
     read alike.
-    Example: test/passes/place-waits.mlir, test/passes/counted.mlir.
+    Example: test/passes/place-waits.mlir, test/passes/counted.mlir,
+    test/passes/steps.mlir.
   }];
 }
 
@@ -359,8 +367,8 @@ def CheckTablesPass : Pass<"chunk-check-tables", "::syncopate::chunk::PlanOp"> {
     * a command that moves anything but its transfer's region, or no command;
     * a transfer that starts before one that it comes after is complete, or
       before the input that it reads is in place;
-    * a tile that starts before a transfer that writes what it reads is
-      complete;
+    * a tile, or a step of one, that starts before a transfer that writes what
+      it reads is complete, and a tile that does not take each of its steps once;
     * a transfer of a call, or a new input, that may overwrite what is still
       read or written in the call before;
     * a call that ends while something is on its way to the rank's memory, or

@@ -61,9 +61,9 @@ public:
                          std::array<int64_t, 3>{row, waits.begin, waits.end});
     auto begin = static_cast<int64_t>(values.size() / std::size(kStepColumns));
     auto [it, isNew] = rows.try_emplace(std::move(key), begin);
-    llvm::append_range(ranges,
-                       std::array<int64_t, 2>{
-                           it->second, it->second + range.end - range.begin});
+    llvm::append_range(
+        ranges, std::array<int64_t, 2>{it->second,
+                                       it->second + range.end - range.begin});
     if (!isNew)
       return;
     auto next = placed.begin();
@@ -71,9 +71,8 @@ public:
       RowRange waits{0, 0};
       if (next != placed.end() && next->first == row)
         waits = next++->second;
-      llvm::append_range(
-          values,
-          std::array<int64_t, 3>{order.steps[row], waits.begin, waits.end});
+      llvm::append_range(values, std::array<int64_t, 3>{
+                                     order.steps[row], waits.begin, waits.end});
     }
   }
 
@@ -85,8 +84,8 @@ public:
   }
 
 private:
-  /// The first row of a list that needs a transfer of a queue, or a later one of
-  /// that queue than all rows before.
+  /// The first row of a list that needs a transfer of a queue, or a later one
+  /// of that queue than all rows before.
   struct Need {
     int64_t row;
     unsigned queue, id;

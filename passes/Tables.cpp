@@ -176,7 +176,8 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
     tables.slots = *read;
   }
   if (schedule.getSteps() || schedule.getTileSteps()) {
-    auto steps = readTable(schedule, "steps", schedule.getSteps(), kStepColumns);
+    auto steps =
+        readTable(schedule, "steps", schedule.getSteps(), kStepColumns);
     auto tileSteps = readTable(schedule, "tile_steps", schedule.getTileSteps(),
                                kTileStepColumns);
     if (failed(steps) || failed(tileSteps))

@@ -28,10 +28,11 @@ void StepOrder::write(ScheduleOp schedule) const {
   schedule.setTileStepsAttr(TableAttr::get(context, kTileStepColumns, ranges));
 }
 
-FailureOr<StepOrder>
-syncopate::orderSteps(KernelOp kernel, KernelDependence &dependence,
-                      ArrayRef<int64_t> order, ArrayRef<int64_t> arrival,
-                      bool natural) {
+FailureOr<StepOrder> syncopate::orderSteps(KernelOp kernel,
+                                           KernelDependence &dependence,
+                                           ArrayRef<int64_t> order,
+                                           ArrayRef<int64_t> arrival,
+                                           bool natural) {
   // When what a set of transfers brings is there.
   std::vector<int64_t> complete;
   for (ArrayRef<unsigned> set : dependence.getSets()) {
@@ -50,9 +51,8 @@ syncopate::orderSteps(KernelOp kernel, KernelDependence &dependence,
         known.try_emplace({mine.list, mine.begin, mine.end}, RowRange{0, 0});
     if (isNew) {
       if (result.steps.size() + (mine.end - mine.begin) > kMaxRows)
-        return said.emitOpError()
-               << "expects tiles to have lists of at most " << kMaxRows
-               << " steps in all on a rank";
+        return said.emitOpError() << "expects tiles to have lists of at most "
+                                  << kMaxRows << " steps in all on a rank";
       steps.resize(mine.end - mine.begin);
       std::iota(steps.begin(), steps.end(), mine.begin);
       ArrayRef<unsigned> sets = dependence.getStepSets(mine.list);
@@ -114,8 +114,7 @@ FailureOr<StepOrder> syncopate::readStepOrder(KernelOp kernel,
       return report() << "rows of steps in [0, " << lists->getNumRows()
                       << "], but got [" << range.begin << ", " << range.end
                       << ")";
-    auto wanted =
-        said.getRange(KernelDependence::getCoordinates(kernel, tile));
+    auto wanted = said.getRange(KernelDependence::getCoordinates(kernel, tile));
     if (!wanted)
       return report() << "steps in [0, " << StepsOp::kMaxStep
                       << "), but its tile has others";

@@ -25,12 +25,13 @@ struct StepOrder {
 
 /// The steps of the tiles in `order`, by their numbers, those first whose data
 /// arrive first, and else as the kernel would take them; all of them as the
-/// kernel would, if `natural`. Tiles that need not differ share a list. Emits an
-/// error if the lists are too long.
-mlir::FailureOr<StepOrder>
-orderSteps(chunk::KernelOp kernel, KernelDependence &dependence,
-           llvm::ArrayRef<int64_t> order, llvm::ArrayRef<int64_t> arrival,
-           bool natural);
+/// kernel would, if `natural`. Tiles that need not differ share a list. Emits
+/// an error if the lists are too long.
+mlir::FailureOr<StepOrder> orderSteps(chunk::KernelOp kernel,
+                                      KernelDependence &dependence,
+                                      llvm::ArrayRef<int64_t> order,
+                                      llvm::ArrayRef<int64_t> arrival,
+                                      bool natural);
 
 /// The steps that a schedule gives the tiles in `order`; nothing for a kernel
 /// whose tiles walk none. Emits an error unless each tile has each of its steps
