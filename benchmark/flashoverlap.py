@@ -184,7 +184,7 @@ def measure_row(
 def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
     """Library calls with the default waves, by what a call takes and the multiprocessors that it has."""
     default = default_trial(workload)
-    combine = Combine.STRATEGY if GemmKind(workload.kind).sums else None
+    combine = Combine.COLLECTIVE if GemmKind(workload.kind).sums else None
     return [
         default.having(realization=Realization.NCCL, combine=combine, slots=slots, comm_ctas=count)
         for slots, count in itertools.product(SlotShape, ctas)

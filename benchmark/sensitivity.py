@@ -143,7 +143,7 @@ def find_points(kind: GemmKind, default: Trial) -> Iterator[Point]:
         trial = default.having(realization=realization, direction=direction, comm_ctas=ctas)
         yield Point("comm_ctas", f"{realization.value}/{direction.value}", ctas, trial)
     if not kind.is_before:
-        combine = Combine.STRATEGY if kind.sums else None
+        combine = Combine.COLLECTIVE if kind.sums else None
         for ctas in COMM_CTAS:
             trial = default.having(realization=Realization.NCCL, combine=combine, comm_ctas=ctas)
             yield Point("comm_ctas", "nccl", ctas, trial)

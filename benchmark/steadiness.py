@@ -88,7 +88,7 @@ def find_trials(kind: GemmKind, default: Trial) -> Iterator[Trial]:
     for realization, direction in itertools.product(moving, Direction):
         yield default.having(realization=realization, direction=direction)
     if not kind.is_before:
-        yield default.having(realization=Realization.NCCL, combine=Combine.STRATEGY, comm_ctas=16)
+        yield default.having(realization=Realization.NCCL, combine=Combine.COLLECTIVE, comm_ctas=16)
 
 
 def choose(tried: Mapping[Trial, Measured]) -> dict[Realization, Trial]:
