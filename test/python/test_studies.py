@@ -137,11 +137,19 @@ def test_entwine_table_of_a_given_document():
             "variant": "v",
         }
 
+    rank = {
+        "rank": 1,
+        "us": 90.0,
+        "times_us": [40.0, 20.0, 60.0],
+        "nbytes": [5, 5, 90],
+        "unsteadiness": 0.25,
+    }
     row = {
         "name": "small", "shape": [4, 5, 6], "ranks": 2, "cublas_nccl_us": 150.0, "best_baseline_us": 120.0,
         "fixed": {"arrival": one(110.0, 8), "paced": one(121.0, 8)},
         "joint": {"arrival": one(100.0, 4), "paced": one(80.0, 16, "128x128")},
         "role": {}, "best": one(75.0, 0), "tried": [1, 2], "of": 3,
+        "ready": [{"adds": "roles", "order": "paced", "ranks": [rank]}],
         "alike": {"tiles": [["arrival", "paced"], ["grouped"]]},
     }  # fmt: skip
     table = entwine_tables.make_table(document([row], evenness=[]))
@@ -155,6 +163,7 @@ def test_entwine_table_of_a_given_document():
     assert "* arrival / paced, fixed: 0.909x over 1 shapes" in table
     assert "* grouped / paced, joint: -" in table
     assert "* On 2 ranks, if tiles add: arrival, paced are alike." in table
+    assert "| small | roles | paced | 1 | 20.0 | 60.0 | 60.0 | 90.0 | 0.250 |" in table
     assert "| 75.0 | v, 128x256 | 2.00x | 1.60x | 2 of 3 |" in table
 
 
