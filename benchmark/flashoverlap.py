@@ -197,7 +197,10 @@ def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
 
 
 def make_models(bench: Bench, base: Trial, gemm_us: float) -> tuple[WaveModel, Curve]:
-    """The closed form on times of this run, and NCCL's curve with as many CTAs as it likes, for the bound."""
+    """The closed form on times of this run, and NCCL's curve by itself with as many CTAs as it likes, for the bound.
+
+    The closed form takes NCCL's times beside the GEMM, which are longer: both want L2.
+    """
     workload, ctas = bench.workload, base.strategy.comm_ctas
     tiles = math.prod(base.config.tiles(workload.m, workload.n))
     nbytes, wave = tile_bytes(workload, base), bench.sms - ctas
@@ -208,7 +211,7 @@ def make_models(bench: Bench, base: Trial, gemm_us: float) -> tuple[WaveModel, C
     sizes = sorted({last * nbytes, *sizes})
     if len(sizes) < 2:
         sizes = [whole // 2, whole]
-    curve = bench.collective_curve(sizes, ctas)
+    curve = bench.collective_curve(sizes, ctas, beside=True)
     plain = bench.collective_curve(sizes, 0)
     return WaveModel(gemm_us, tiles, nbytes, bench.sms, curve, ctas), plain
 

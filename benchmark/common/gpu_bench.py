@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -164,8 +166,11 @@ class GpuBench(Bench):
                 loaded.append(LoadedTrial(trial, program, error, candidate))
         return loaded
 
-    def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
+    def collective_curve(
+        self, sizes: Sequence[int], ctas: int, rounds: int = 5, *, beside: bool = False
+    ) -> Curve:
         """Through torch."""
+        gemm = self._keep_busy(ctas) if beside else None
         group, world = self._ranks.limited(ctas), self.session.world_size
         kind = GemmKind(self.workload.kind)
         most = max(sizes) // 2 + world
@@ -187,11 +192,32 @@ class GpuBench(Bench):
                     dist.all_to_all_single(target, source, group=group)
                 return target
 
-            return Candidate(f"{nbytes} bytes", call)
+            return Candidate(f"{nbytes} bytes", call, prepare=gemm)
 
         candidates = [candidate(nbytes) for nbytes in sizes]
         self.session.compare(candidates, rounds, 1, HOLD_CYCLES)
         return ascending_curve(sizes, [one.us for one in candidates])
+
+    def _keep_busy(self, spared: int) -> Callable[[int], None]:
+        """What starts the GEMM, as often as it takes to run while the GPU is held and beside a call behind that."""
+        side, start = torch.cuda.Stream(), torch.cuda.Event()
+        multiply = self.baselines.local_kernel(spared)
+        seconds = HOLD_CYCLES / 1e9 + 2e-3
+        multiply(0)
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        multiply(0)
+        torch.cuda.synchronize()
+        times = 1 + math.ceil(seconds / (time.perf_counter() - begin))
+
+        def run(i: int) -> None:
+            start.record()
+            side.wait_event(start)
+            with torch.cuda.stream(side):
+                for _ in range(times):
+                    multiply(0)
+
+        return run
 
     def close(self) -> None:
         """Closes the program of the survey, and gives memory back."""
