@@ -11,6 +11,7 @@ from studies import load, run
 
 from syncopate import GemmWorkload, Strategy
 from syncopate.kernels import GemmConfig
+from syncopate.model import find_preset
 
 partitions = load("common.partitions")
 flash_tables = load("common.flash_tables")
@@ -254,3 +255,24 @@ def test_pictures_show_every_series_and_are_the_same_again(tmp_path):
     assert not re.search(r"20\d\d-\d\d-\d\d", text)
     run("sensitivity.py", "--plot", path)
     assert picture.read_text(encoding="utf-8") == text
+
+
+def test_evenness_ends_with_all_that_peers_get():
+    evenness, bench = load("common.evenness"), load("common.bench")
+    workload = GemmWorkload("gemm_rs", 4096, 2048, 512, 8)
+    machine = find_preset("h100-w8-predicted")
+    spreads = {}
+    for order in ("arrival", "paced"):
+        trial = bench.default_trial(workload).having(realization="ldst_dedicated", order=order)
+        found = evenness.measure_evenness(workload, trial, machine)
+        assert found["ranks"] == 8 and "predicted" in found["machine"]
+        ready = np.array(list(found["ready_bytes"].values()))
+        assert ready.shape == (7, evenness.SAMPLES) == (7, len(found["times_us"]))
+        assert (np.diff(ready, axis=1) >= 0).all()
+        assert (ready[:, -1] == 512 * 2048 * 2).all()
+        # The samples show about the spread that is averaged over all tiles.
+        shares = ready / ready[:, -1:]
+        sampled = (shares.max(axis=0) - shares.min(axis=0)).mean()
+        assert sampled == pytest.approx(found["spread"], abs=0.1)
+        spreads[order] = found["spread"]
+    assert spreads["paced"] < spreads["arrival"]
