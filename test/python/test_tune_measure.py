@@ -343,3 +343,15 @@ def test_processes_agree_through_torch_distributed(tmp_path):
     # Rank 0 alone says how far it is, in lines, since nobody sees a terminal.
     assert shown.count("fake-0 ") > 3 and "best " in shown and "fake-0" not in hidden
     assert len(list(folder.glob("*.json"))) == 1
+
+
+def test_failure_of_rank_0_is_one_of_all(tmp_path):
+    def broken(one, machine):
+        raise RuntimeError("a pass has crashed")
+
+    subjects = [FakeSubject(), FakeSubject()]
+    subjects[0].prepare = broken
+    results = tune(tmp_path, [FakeBench(), FakeBench()], subjects=subjects)
+    for result in results:
+        assert isinstance(result, SyncopateError)
+        assert str(result) == "rank 0 cannot choose: RuntimeError: a pass has crashed"
