@@ -33,6 +33,9 @@ WARM_UP: Final = 2
 GAIN: Final = 0.005
 """By what share a refinement has to be faster to go on from there: less is noise."""
 
+UNSURE: Final = 0.03
+"""How far off predictions are that differ in one choice (docs/model.md)."""
+
 MOST_UNKNOWN: Final = 3
 """Candidates that are measured though the model cannot say anything of them."""
 
@@ -160,19 +163,24 @@ class Tuner:
         yield from self._refine(len(planned))
 
     def _refine(self, before: int) -> Iterator[Candidate]:
-        """Goes from the best so far along all axes on which the model is of no help."""
+        """Goes from the best so far along all axes, to what the model cannot rank, or finds hardly slower."""
         best, done = self._best(), before
         for axis in self._space.axes:
             for candidate in list(axis.moves(best)):
                 us = self._findings.look(candidate, self._prepare)
-                is_known = us is not None and axis.modelled
-                if is_known or candidate in self._findings.refused or self._is_double(candidate):
+                if candidate in self._findings.refused or self._is_double(candidate):
+                    continue
+                if us is not None and axis.modelled and us > self._near(best):
                     continue
                 done += 1
                 self._show(done, done + 1, candidate)
                 yield candidate
                 if self._share(candidate) < self._share(best) * (1 - GAIN):
                     best = candidate
+
+    def _near(self, best: Candidate) -> float:
+        """Up to which prediction a neighbour of the best may be better, for all that the model knows."""
+        return self._findings.predicted.get(best, math.inf) * (1 + UNSURE)
 
     def _is_double(self, candidate: Candidate) -> bool:
         """Whether it is a program that was measured as another candidate."""
