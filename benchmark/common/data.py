@@ -16,9 +16,12 @@ from benchmark.common.session import Session
 
 from syncopate.workloads import GemmKind, GemmWorkload
 
-__all__ = ["SETS", "GemmData", "make_data"]
+__all__ = ["SETS", "TOLERANCE", "GemmData", "make_data"]
 
 SETS = 3
+TOLERANCE = 1e-2
+"""A result that is off by more, relative to the reference, is wrong."""
+
 SCALES = (1.0, 2.0, 0.5, 4.0, 0.25)
 
 

@@ -18,6 +18,7 @@ from syncopate.errors import (
     BudgetError,
     DeviceWaitTimeout,
     InternalError,
+    PeerFault,
     PlanError,
     SyncopateError,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "GemmWorkload",
     "InternalError",
     "Parts",
+    "PeerFault",
     "Plan",
     "PlanError",
     "Pointer",

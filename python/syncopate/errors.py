@@ -37,6 +37,10 @@ class DeviceWaitTimeout(SyncopateError):
         self.epoch = epoch
 
 
+class PeerFault(SyncopateError):
+    """Another rank has given up a call, and this one may have got wrong results from it."""
+
+
 class PlanError(SyncopateError):
     """A plan, or its binding to a kernel, breaks a rule of the chunk dialect or of a pass."""
 

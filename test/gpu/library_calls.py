@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from workloads import random_matrix
 
 import syncopate
+from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig, add_activate, add_rms_norm, bind_gemm, gemm
 from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
 from syncopate.runtime import ProcessGroup, load
@@ -58,6 +60,7 @@ def build(
     waves: tuple[int, ...] = (),
     slots: str = "rows",
     block_n: int = 128,
+    timeout: float = 20.0,
 ) -> Calls:
     """Compiles one."""
     m, n, k = shape
@@ -72,7 +75,7 @@ def build(
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), "bf16"))
     config = GemmConfig(block_n=block_n, num_ctas=ctas)
     bind = bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c)
-    program = syncopate.compile(gemm, plan, **bind, strategy=strategy, timeout=20.0)
+    program = syncopate.compile(gemm, plan, **bind, strategy=strategy, timeout=timeout)
     return Calls(kind, shape, world, program)
 
 
@@ -186,6 +189,32 @@ def read_slots(group: ProcessGroup, make: Make) -> None:
         expect_small(errors, "outputs")
 
 
+def absent_rank(group: ProcessGroup, make: Make, late: bool) -> None:
+    """The last rank makes its call late, or not at all: every rank that calls gets an error, and can go on after it."""
+    work, rank = make(group), group.rank
+    limit = work.program.timeout_ns / 1e9
+    loaded = load(work.program, group)
+    absent = rank == group.world_size - 1
+    a, b = work.inputs(1)
+    found: str | None = None
+    if absent:
+        time.sleep(4 * limit)
+    if late or not absent:
+        loaded(a=a[rank], b=b[rank])
+        try:
+            loaded.synchronize()
+        except SyncopateError as error:
+            found = type(error).__name__
+            print(f"    rank {rank}: {error}", flush=True)
+    loaded.close()
+    group.barrier()
+    wanted = "DeviceWaitTimeout" if not absent else "PeerFault" if late else None
+    with load(work.program, group) as again:
+        error = relative_error(again(a=a[rank], b=b[rank]), work.expected(a, b, rank))
+        again.synchronize()
+    expect_small([error, torch.full_like(error, float(found != wanted))], f"{found}, {wanted}")
+
+
 def call_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
     """Every check with its name."""
 
@@ -214,3 +243,6 @@ def call_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
         # No multiprocessor is left, so calls start when the last tiles are done.
         make = recipe(kind, large, spare=0)
         yield f"nccl {kind} on all SMs many calls", partial(many_calls, make=make)
+        make = recipe(kind, large, timeout=0.5)
+        yield f"nccl {kind} late rank", partial(absent_rank, make=make, late=True)
+        yield f"nccl {kind} missing rank", partial(absent_rank, make=make, late=False)

@@ -10,6 +10,7 @@ from syncopate.abi import Realization
 from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig
 from syncopate.model import (
+    CollectiveCurve,
     Combining,
     Curve,
     Direction,
@@ -160,6 +161,9 @@ class FakeRanks:
         cost = self.cost(GemmConfig(), 8192) if gemm else KernelCost(1e-3)
         return predict(program, cost, self.truth, in_place=not gemm).us
 
+    def time_collective(self, kind, nbytes, ctas):
+        return self.truth.find_collective(kind.name.lower(), 2, ctas).time_us(nbytes)
+
     def random(self, *shape):
         return np.empty(shape, np.int8)
 
@@ -176,7 +180,14 @@ def test_machine_comes_back_from_its_times():
         gemm_rates=(
             GemmRate(128, 256, 64, "bf16", 0.55, 1.9), GemmRate(128, 128, 64, "bf16", 0.29, 1.2),
         ),
-        interference={Realization.COPY_ENGINE: 0.06, Realization.LDST_COLOCATED: 0.11},
+        interference={
+            Realization.COPY_ENGINE: 0.06, Realization.LDST_COLOCATED: 0.11, Realization.NCCL: 0.08,
+        },
+        collectives=tuple(
+            CollectiveCurve(name, 2, Curve.of_rate(20.0, min(20.0 * (ctas or 32), 300.0)), ctas)
+            for name in ("all_reduce", "reduce_scatter", "all_to_all")
+            for ctas in (4, 8, 16, 0)
+        ),
         latencies=dataclasses.replace(
             preset.latencies, call=9.0, produce=3.0, launch=5.0, store_part=90.0, add_part=40.0
         ),
@@ -207,10 +218,15 @@ def test_machine_comes_back_from_its_times():
     assert machine.sustained_slowdown == pytest.approx(1.2, rel=0.02)
     # What failed is still that of the base.
     assert machine.find_gemm_rate(64, 128, 64) == base.gemm_rates[1]
-    for realization in measured:
+    for name, ctas in (("all_reduce", 8), ("reduce_scatter", 4), ("all_to_all", 0)):
+        curves = (some.find_collective(name, 2, ctas) for some in (machine, truth))
+        found, wanted = (curve.time_us(16 << 20) for curve in curves)
+        assert found == pytest.approx(wanted, rel=1e-3)
+    for realization in (*measured, Realization.NCCL):
         assert machine.interference[realization] == pytest.approx(
             truth.interference[realization], abs=0.03
         )
+    for realization in measured:
         for direction in (Direction.PUSH, Direction.PULL):
             program = build_transfer(TransferProbe(realization, direction, 16 << 20, truth.sms), 2)
             us, wanted = (

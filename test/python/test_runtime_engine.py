@@ -1,16 +1,18 @@
 """What an engine puts on its side stream, and how stuck streams are let go, against a driver that only takes notes."""
 
 import ctypes
+import threading
+from dataclasses import replace
 
 import pytest
 from hand_tables import ENGINE
 from test_runtime_linking import make
 
-from syncopate.abi import StateWord
+from syncopate.abi import CommandReduction, LibraryCall, SignalKind, StateWord
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda, rescue
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import Copy, plan_engine
+from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, Raise, plan_engine
 from syncopate.runtime.memory_plan import plan_memory, resolve
 
 STATE = 0x7000
@@ -60,8 +62,9 @@ def make_engine(mirror, algorithm, local=False, world=2):
 
 def enqueue_all(engine, driver):
     driver.clear()
-    for part in range(engine.parts):
-        engine.enqueue(part)
+    for leg in range(engine.legs):
+        for part in range(engine.parts(leg)):
+            engine.enqueue(leg, part)
     return driver
 
 
@@ -92,10 +95,60 @@ def test_on_one_gpu_flags_go_by_way_of_the_host(driver, mirror):
 
 def test_each_wait_begins_a_part(driver, mirror):
     engine, _, _ = make_engine(mirror, "pull", world=3)
-    assert engine.parts == 3
+    assert (engine.legs, engine.parts(0)) == (1, 3)
     driver.clear()
-    engine.enqueue(1)
+    engine.enqueue(0, 1)
     assert driver[0][0] == "cuStreamWaitValue32_v2"
+
+
+class Library:
+    """Notes what is bound and made."""
+
+    def __init__(self, waits):
+        self.waits, self.log = waits, []
+
+    def bind(self, op):
+        def call():
+            self.log.append(op.nbytes)
+            return 0
+
+        return call
+
+    def finish(self):
+        def wait():
+            self.log.append("end")
+            return 0
+
+        return wait if self.waits else None
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_each_library_call_ends_a_leg(driver, mirror, waits):
+    """Whatever else ranks have on their streams, the n-th call ends the n-th leg."""
+    call = Call(LibraryCall.ALL_REDUCE, CommandReduction.SUM, 0, 0, 0, 0, 0, 64, 1)
+    ops = [
+        AwaitWord(0x10), AwaitWord(0x14), call, AwaitWord(0x18), replace(call, nbytes=128),
+        Raise(0x20, 0, SignalKind.EPOCH),
+    ]  # fmt: skip
+    library = Library(waits)
+    engine = Engine(
+        ops,
+        state=STATE,
+        mirror=ctypes.addressof(mirror),
+        same_device=lambda rank: True,
+        library=lambda stream: library,
+    )
+    assert [engine.parts(leg) for leg in range(engine.legs)] == [3, 2, 1]
+    assert len(engine.calls) == 2 and not library.log
+    driver.clear()
+    engine.enqueue(0, 0)
+    engine.enqueue(0, 1)
+    engine.enqueue(0, 2)
+    assert library.log == [64]
+    enqueue_all(engine, driver)
+    assert library.log[1:] == ([64, "end", 128, "end"] if waits else [64, 128])
+    waited = [args[1] for name, args in driver if name == "cuStreamWaitValue32_v2"]
+    assert waited == [0x10, 0x14, 0x18]
 
 
 def test_rows_apart_make_a_2d_copy(driver, mirror):
@@ -160,6 +213,25 @@ def test_rescue_gives_up_in_the_end(driver, monkeypatch, clock):
     clock[0] += 31
     with pytest.raises(SyncopateError, match="did not become idle"):
         stuck.step(9)
+
+
+def test_calls_that_wait_for_others_are_aborted(driver, monkeypatch, clock):
+    """In a thread, since that may return only when words that are written meanwhile have let the stream go."""
+    monkeypatch.setattr(cuda, "stream_idle", lambda stream: False)
+    aborted = threading.Event()
+    stuck = rescue.StreamRescue(5, [0x10], 0.0, aborted.set)
+    stuck.step(9)
+    clock[0] += 4.9
+    stuck.step(9)
+    assert not aborted.is_set()
+    clock[0] += 0.2
+    driver.clear()
+    stuck.step(9)
+    assert aborted.wait(20)
+    assert [args for _, args in driver] == [[9, 0x10, 1, 0]]
+    aborted.clear()
+    stuck.step(9)
+    assert not aborted.wait(0.1)
 
 
 class Program:

@@ -18,6 +18,8 @@ from syncopate.choices import (
 from syncopate.errors import SyncopateError
 from syncopate.strategy_names import name_strategy, read_strategy_name
 
+pytestmark = pytest.mark.any_triton
+
 
 def optional(kind):
     return st.none() | st.sampled_from(kind)

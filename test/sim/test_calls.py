@@ -20,7 +20,6 @@ from syncopate.kernels import (
     bind_gemm_pointers,
     gemm_pointers,
 )
-from syncopate.model import KernelCost, find_preset, predict
 from syncopate.plan.templates import all_gather_tiles, all_reduce_tiles
 from syncopate.runtime.engine_plan import AwaitWord, Call, Raise, plan_engine
 from syncopate.runtime.interface import first_row, slot_rows
@@ -245,11 +244,6 @@ def test_small_blocks_are_refused():
             **bind,
             strategy=syncopate.Strategy(realization="nccl"),
         )
-
-
-def test_predictions_do_not_cover_calls():
-    with pytest.raises(SyncopateError, match="command 0 of rank 0 is a library call"):
-        predict(gemm_calls("all_reduce", 2, (256, 72, 40)), KernelCost(5.0), find_preset("h200-w2"))
 
 
 # What breaks it is found.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import device
+from syncopate.bridge import Captured, KernelSpec
+from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import (
     check_options,
     check_strategy,
@@ -20,10 +24,11 @@ from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import Stages, make_spec
 from syncopate.compiler.image import capture, compile_image, kernel_key
-from syncopate.compiler.planning import bind_arguments
+from syncopate.compiler.planning import BoundKernel, bind_arguments
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
+from syncopate.compiler.tile_order import TileIndices
 from syncopate.dtypes import DTYPES
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import (
@@ -36,7 +41,10 @@ from syncopate.runtime.interface import (
 )
 from syncopate.strategy import Strategy
 
-__all__ = ["compile"]
+if TYPE_CHECKING:
+    from syncopate.tune import Auto
+
+__all__ = ["CapturedKernel", "CompileRequest", "capture_request", "compile", "compile_request"]
 
 
 def compile(
@@ -46,13 +54,14 @@ def compile(
     bind: Mapping[str, Any],
     tiles: Sequence[int],
     ctas: int | None = None,
-    strategy: Strategy | None = None,
+    strategy: Strategy | Auto | str | None = None,
     target: Target | str = "sm_90",
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
+    tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -71,7 +80,9 @@ def compile(
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
             out, as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers
             are carried out by CTAs of their own.
-        strategy: The choices that the plan leaves open; those that its templates have followed if it is left out.
+        strategy: The choices that the plan leaves open; those that its templates have followed if it is left out. With
+            "auto", or a `syncopate.tune.Auto`, those that passes make are chosen; with torch.distributed in use by as
+            many ranks as the plan has, all compile together.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
         needs: A part of a plan buffer of i32 of one dimension, an input of every rank, with an entry for each first
@@ -82,6 +93,9 @@ def compile(
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
             most of the time that tables take; plans are checked in any case.
+        tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
+            for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
+            which ranks would wait for each other is refused as long as tables are checked.
 
     Returns:
         The program.
@@ -91,34 +105,111 @@ def compile(
         PlanError: The plan, or the kernel's binding to it, is.
         BudgetError: The fused kernel does not fit on the target.
     """
+    from syncopate.tune.auto import as_auto, choose
+    from syncopate.tune.plan_subject import PlanSubject
+
     target = Target.parse(target)
-    if strategy is None:
+    auto = as_auto(strategy)
+    if auto is not None or strategy is None:
         strategy = getattr(plan, "strategy", None) or Strategy()
+    given = cast(Strategy, strategy)
     options = {} if options is None else options
-    check_types(kernel, plan, bind, strategy, footprints, needs, options)
-    check_strategy(plan, strategy)
+    check_types(kernel, plan, bind, given, footprints, needs, options)
+    check_strategy(plan, given)
     check_timeout(timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
     caller = sys._getframe(1)
-    bound = bind_arguments(
-        kernel,
-        plan,
-        strategy,
-        target,
-        bind=bind,
-        tiles=tiles,
-        ctas=ctas,
-        footprints=footprints,
-        needs=needs,
-        place=(caller.f_code.co_filename, caller.f_lineno),
+    request = CompileRequest(
+        kernel=kernel,
+        plan=plan,
+        target=target,
+        arguments={
+            "bind": bind,
+            "tiles": tiles,
+            "ctas": ctas,
+            "footprints": footprints,
+            "needs": needs,
+            "tile_order": tile_order,
+            "place": (caller.f_code.co_filename, caller.f_lineno),
+        },
+        options=options,
+        timeout=timeout,
+        check_tables=check_tables,
     )
-    binding, kernel_op = bound.binding, bound.kernel
-    companion = _companion(binding, plan)
-    spec = make_spec(kernel, kernel_op.name, binding, options, target, companion)
+    if auto is None:
+        return compile_request(request, given)
+    report = choose(PlanSubject(request, given, auto.cost), auto)
+    program = compile_request(request, report.chosen.strategy)
+    return dataclasses.replace(program, tuning=report)
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """What is to be compiled, but for the strategy; all of it is checked.
+
+    Attributes:
+        kernel: The kernel.
+        plan: The plan.
+        target: What to compile for.
+        arguments: What `bind_arguments` takes.
+        options: Triton's compile options.
+        timeout: Limit of a device wait in seconds.
+        check_tables: Whether to check the tables against the plan.
+    """
+
+    kernel: JITFunction[Any]
+    plan: Plan
+    target: Target
+    arguments: Mapping[str, Any]
+    options: Mapping[str, Any]
+    timeout: float
+    check_tables: bool
+
+
+@dataclass(frozen=True)
+class CapturedKernel:
+    """A bound kernel, compiled as far as Triton does alone.
+
+    Attributes:
+        bound: What it is bound to.
+        spec: How it is compiled.
+        key: What tells it apart.
+        captured: The kernel at both levels.
+    """
+
+    bound: BoundKernel
+    spec: KernelSpec
+    key: str
+    captured: Captured
+
+
+def capture_request(request: CompileRequest, strategy: Strategy) -> CapturedKernel:
+    """Binds and captures the kernel of a request, with a strategy."""
+    kernel, target = request.kernel, request.target
+    bound = bind_arguments(kernel, request.plan, strategy, target, **request.arguments)
+    companion = _companion(bound.binding, request.plan)
+    spec = make_spec(kernel, bound.kernel.name, bound.binding, request.options, target, companion)
     key = kernel_key(kernel, spec)
-    captured = capture(kernel, spec, key)
+    return CapturedKernel(bound, spec, key, capture(kernel, spec, key))
+
+
+def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
+    """Compiles a request with a strategy that the plan goes with."""
+    plan, target, timeout = request.plan, request.target, request.timeout
+    if request.arguments["tile_order"] is not None:
+        strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
+    made = capture_request(request, strategy)
+    binding, kernel_op = made.bound.binding, made.bound.kernel
+    spec, key = made.spec, made.key
     fusion = make_schedule(
-        plan, kernel_op, strategy, key, captured, spec, target, check_tables=check_tables
+        plan,
+        kernel_op,
+        strategy,
+        key,
+        made.captured,
+        spec,
+        target,
+        check_tables=request.check_tables,
     )
     compiled = compile_image(spec, fusion, key)
     fusion.forget_module()
@@ -142,7 +233,7 @@ def compile(
         remap=_compile_remap(schedule.buffers, spec.target),
         num_ctas=kernel_op.ctas,
         comm_ctas=schedule.comm_ctas,
-        tiles=tuple(tiles),
+        tiles=kernel_op.tiles,
         localized=fusion.localized(compiled.localized_argument),
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,

@@ -71,6 +71,15 @@ class GemmConfig:
     parts: int | None = None
 
     @classmethod
+    def usual(cls) -> tuple[GemmConfig, GemmConfig, GemmConfig]:
+        """Returns large, narrow and small tiles: what `choose` is between, and what machines are measured with."""
+        return (
+            cls(),
+            cls(block_n=128, num_warps=4, num_stages=4),
+            cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6),
+        )
+
+    @classmethod
     def choose(
         cls, m: int, n: int, row_bytes: int = CACHE_LINE, *, num_sms: int = 132
     ) -> GemmConfig:
@@ -87,9 +96,9 @@ class GemmConfig:
                 cost more than they save.
             num_sms: Multiprocessors that compute.
         """
-        large, narrow = cls(), cls(block_n=128, num_warps=4, num_stages=4)
+        large, narrow, small = cls.usual()
         if math.prod(narrow.tiles(m, n)) < num_sms:
-            return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
+            return small
         if math.prod(large.tiles(m, n)) < num_sms:
             return narrow
         if row_bytes % CACHE_LINE:
@@ -116,15 +125,18 @@ class GemmConfig:
             "TRANSPOSE_B": False,
             "ACTIVATION": None,
             "PRECISION": Precision.TF32.value,
-            "PARTS": 1,
+            "SPLIT": False,
             "work_ptr": None,
             "counters_ptr": None,
         }
 
     def last_round(self, k: int) -> dict[str, Any]:
         """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to."""
+        if self.parts == 1:
+            return {}
         return {
-            "PARTS": self._split(k),
+            "SPLIT": True,
+            "parts": self._split(k),
             "work_ptr": Scratch((Ctas(), self.block_m, self.block_n), "f32", split=True),
             "counters_ptr": Scratch((Ctas(),), "i32", split=True),
         }
@@ -156,6 +168,7 @@ class GemmConfig:
             "c_desc": f"tensordesc<{dtype}[{self.block_m},{self.block_n}]>",
             **dict.fromkeys(("M", "N", "K"), "i32"),
             **dict.fromkeys(self.constexprs(), "constexpr"),
+            "parts": "i32",
         }
 
     def pointer_signature(self, dtype: str = "bf16") -> dict[str, str]:
@@ -164,4 +177,5 @@ class GemmConfig:
             **dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), f"*{dtype}"),
             **dict.fromkeys(("M", "N", "K", "stride_a", "stride_b", "stride_c"), "i32"),
             **dict.fromkeys(self.constexprs(), "constexpr"),
+            "parts": "i32",
         }

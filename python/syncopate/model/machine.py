@@ -102,11 +102,13 @@ class CollectiveCurve:
         collective: all_gather, reduce_scatter, all_reduce or all_to_all.
         world_size: Number of ranks.
         curve: Time by the bytes of the whole tensor: the gathered one, or the one before the reduction or exchange.
+        ctas: Multiprocessors that it may have at most; 0 is any number.
     """
 
     collective: str
     world_size: int
     curve: Curve
+    ctas: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Machine:
         topology: What connects the ranks.
         memory_gbps: GB/s of a copy within a GPU, each byte counted once.
         curves: Of transfers by programs.
-        collectives: Of NCCL.
+        collectives: Of NCCL, whose library calls have them too.
         gemm_rates: Of the local kernel, by configuration.
         latencies: See there.
         idle_gain: By what share a step of K is faster if one multiprocessor computes than if all do: clocks are
@@ -185,8 +187,11 @@ class Machine:
         step_us = near.step_us * scale * block_k / near.block_k
         return GemmRate(block_m, block_n, block_k, dtype, step_us, near.tile_us * scale)
 
-    def find_collective(self, collective: str, world_size: int) -> Curve:
+    def find_collective(self, collective: str, world_size: int, ctas: int = 0) -> Curve:
         """The curve of a collective of NCCL, by the bytes of the whole tensor.
+
+        Of several that were measured for different numbers of multiprocessors it is the one nearest to `ctas`, where 0
+        is any number.
 
         For a number of ranks that was not measured it is a guess: its latency grows with the logarithm of the number,
         and its rate is that of the measured one for what each rank sends over the slower of its links; between nodes
@@ -201,7 +206,12 @@ class Machine:
                 f"machine {self.name}: has no curve of {collective}, only of "
                 f"{', '.join(sorted({entry.collective for entry in self.collectives})) or 'none'}"
             )
-        near = min(known, key=lambda entry: abs(entry.world_size - world_size))
+
+        def distance(entry: CollectiveCurve) -> tuple[int, float]:
+            ratio = (entry.ctas or self.sms) / (ctas or self.sms)
+            return abs(entry.world_size - world_size), abs(math.log(ratio))
+
+        near = min(known, key=distance)
         if near.world_size == world_size:
             return near.curve
         fixed = near.curve.latency_us
@@ -296,7 +306,12 @@ def _read(data: Mapping[str, Any]) -> Machine:
         for entry in data["curves"]
     )
     fields["collectives"] = tuple(
-        CollectiveCurve(entry["collective"], int(entry["world_size"]), curve(entry["curve"]))
+        CollectiveCurve(
+            entry["collective"],
+            int(entry["world_size"]),
+            curve(entry["curve"]),
+            int(entry.get("ctas", 0)),
+        )
         for entry in data["collectives"]
     )
     fields["latencies"] = Latencies(**data["latencies"])

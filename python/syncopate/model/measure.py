@@ -3,8 +3,8 @@
     python -m torch.distributed.run --nproc-per-node 2 -m syncopate.model.measure --out machine.json
 
 Every rank makes the same measurements, each of a few calls that the ranks start together; the time of a call is that
-of the slowest rank. What is not measured is taken from another machine (`--base`): reductions, transfers within a rank,
-and collectives of NCCL. So is what is left when the budget is spent, and the output says what that is.
+of the slowest rank. What is not measured is taken from another machine (`--base`): reductions, and transfers
+within a rank. So is what is left when the budget is spent, and the output says what that is.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from syncopate.abi import Realization
+from syncopate.abi import LibraryCall, Realization
 from syncopate.model import probes
 from syncopate.model.calibration import make_curve, match, merge_curves, with_latency
 from syncopate.model.curve import Combining, Direction, TransferCurve
 from syncopate.model.gemm import KernelCost, gemm_cost
-from syncopate.model.machine import Machine, Source
+from syncopate.model.machine import CollectiveCurve, Machine, Source
 from syncopate.model.machine_file import load_machine, machine_path, save_machine
 from syncopate.model.measure_gemm import measure_gemms
 from syncopate.model.presets import find_preset, preset_names
@@ -36,6 +36,9 @@ __all__ = ["main"]
 REALIZATIONS: Final = tuple(role for role in Realization if role is not Realization.NCCL)
 SIZES: Final = (1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
 """Bytes of the transfers that are measured."""
+
+CALL_CTAS: Final = (4, 8, 16, 0)
+"""Multiprocessors of the library calls that are measured; 0 is any number."""
 
 SHAPE: Final = (8192, 3584, 8192)
 """M, N and K of the GEMMs whose transfers are to slow tiles down."""
@@ -62,7 +65,34 @@ def measure_machine(
     machine = dataclasses.replace(base, name=name, source=Source.MEASURED, sms=ranks.sms)
     machine = measure_gemms(ranks, machine)
     machine = _measure_transfers(ranks, machine, realizations, sizes)
+    machine = _measure_collectives(ranks, machine, sizes)
     return _measure_interference(ranks, machine, realizations)
+
+
+def _measure_collectives(ranks: Ranks, machine: Machine, sizes: Sequence[int]) -> Machine:
+    """NCCL alone, as library calls have it."""
+    found = []
+    for kind in LibraryCall:
+        name = kind.name.lower()
+        for ctas in CALL_CTAS:
+            times: dict[int, float] = {}
+            for nbytes in sizes:
+                what = f"{name} on {ctas or 'any'} CTAs of {nbytes} bytes"
+                call = functools.partial(ranks.time_collective, kind, nbytes, ctas)
+                us = ranks.attempt(what, call)
+                if us is not None:
+                    times[nbytes] = us
+            if len(times) < 2:
+                continue
+            curve = make_curve(times, 0.0)
+            found.append(CollectiveCurve(name, ranks.world_size, curve, ctas))
+            ranks.say(
+                f"{name:15} {ctas or 'any':>4} CTAs: {curve.rate(sizes[-1]) / 1e3:.0f} GB/s, "
+                f"{curve.latency_us:.1f} µs"
+            )
+    measured = {entry.collective for entry in found}
+    kept = (entry for entry in machine.collectives if entry.collective not in measured)
+    return dataclasses.replace(machine, collectives=(*found, *kept))
 
 
 def _measure_transfers(
@@ -142,6 +172,14 @@ def _measure_interference(
         program, us = found
         latency = match(us, 0.0, 20.0, functools.partial(_produced, machine, program, cost))
         machine = with_latency(machine, produce=latency, hand_over=latency)
+    role = Realization.NCCL
+    build = functools.partial(probes.build_sum_gemm, SHAPE, config, role, ranks.world_size, LIMIT)
+    found = ranks.measure_program("library calls beside a GEMM", build, a=a, b=b)
+    if found is not None:
+        program, us = found
+        share = match(us, 0.0, 1.0, functools.partial(_slowed, machine, program, cost, role))
+        machine = _with_interference(machine, role, share)
+        ranks.say(f"{role.spelling:15} beside a GEMM: {us:.0f} µs, {share:.1%} slower tiles")
     return machine
 
 
@@ -180,7 +218,7 @@ def main() -> int:
     if ranks.rank == 0:
         save_machine(machine, path)
     ranks.say(f"{machine.name}: {time.monotonic() - begin:.0f} s, written to {path}")
-    ranks.say(f"taken from {base.name}: reductions, transfers within a rank, NCCL")
+    ranks.say(f"taken from {base.name}: reductions, transfers within a rank")
     if ranks.left_out:
         ranks.say(
             "also taken from there, since it failed or time was over: " + ", ".join(ranks.left_out)

@@ -103,6 +103,7 @@ def _scale(
                 entry.collective,
                 entry.world_size,
                 _scale_curve(entry.curve, link, latency),
+                entry.ctas,
             )
             for entry in base.collectives
         ),

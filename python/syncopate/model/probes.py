@@ -96,7 +96,7 @@ def build_sum_gemm(
     world_size: int,
     timeout: float = 20.0,
 ) -> Program:
-    """The GEMM of M, N, K, and the sum of what ranks compute, scattered."""
+    """The GEMM of M, N, K, and the sum of what ranks compute, scattered; by nccl in library calls."""
     import syncopate
     from syncopate.kernels import bind_gemm, gemm
     from syncopate.plan.templates import reduce_scatter_tiles
@@ -104,12 +104,13 @@ def build_sum_gemm(
     m, n, k = shape
     plan = syncopate.Plan("probe_sum", mesh=[world_size])
     c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c)
+    strategy = syncopate.Strategy(realization=realization.spelling, group_m=config.group_m)
+    reduce_scatter_tiles(plan, c, strategy)
     return syncopate.compile(
         gemm,
         plan,
         **bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c),
-        strategy=syncopate.Strategy(realization=realization.spelling, group_m=config.group_m),
+        strategy=strategy,
         timeout=timeout,
     )
 

@@ -10,14 +10,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from syncopate.abi import LibraryCall
     from syncopate.compiler import Program
     from syncopate.kernels import GemmConfig
 
 __all__ = ["Ranks"]
 
 ROUNDS: Final = 7
-HOLD_CYCLES: Final = 1_000_000
-"""For how long a GPU is held, so that the host can enqueue a call before it starts: about half a millisecond."""
 
 
 class Ranks:
@@ -72,16 +71,11 @@ class Ranks:
 
     def time_us(self, call: Callable[[], Any]) -> float:
         """Median time of a call that all ranks start together, of the slowest rank."""
-        cuda, times = self.torch.cuda, []
+        from syncopate.runtime.timing import time_call_us
+
+        times = []
         for _ in range(ROUNDS + 2):
-            start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-            cuda._sleep(HOLD_CYCLES)
-            self.dist.all_reduce(self._line)
-            start.record()
-            call()
-            end.record()
-            cuda.synchronize()
-            times.append(self.maximum(1e3 * start.elapsed_time(end)))
+            times.append(self.maximum(time_call_us(call, lambda: self.dist.all_reduce(self._line))))
         return statistics.median(times[2:])
 
     def time_program(self, program: Any, **tensors: Any) -> float:
@@ -92,6 +86,30 @@ class Ranks:
             us = self.time_us(lambda: loaded(**tensors))
             loaded.synchronize()
         return us
+
+    def time_collective(self, kind: LibraryCall, nbytes: int, ctas: int) -> float:
+        """The same of a library call alone, of a tensor of so many bytes on each rank.
+
+        Args:
+            kind: The collective.
+            nbytes: Bytes of the whole tensor, of which a multiple of the number of ranks is used.
+            ctas: Multiprocessors that it may have; 0 for any number.
+        """
+        from syncopate.abi import CommandReduction, LibraryCall
+        from syncopate.runtime import ProcessGroup
+
+        torch, world = self.torch, self.world_size
+        library = ProcessGroup().library(self.rank, ctas)
+        stream = torch.cuda.current_stream().cuda_stream
+        whole = torch.zeros(nbytes // 2 // world * world, device="cuda", dtype=torch.bfloat16)
+        parts = whole.chunk(world)
+        if kind is LibraryCall.ALL_REDUCE:
+            call = library.all_reduce(whole, CommandReduction.SUM, stream)
+        elif kind is LibraryCall.REDUCE_SCATTER:
+            call = library.reduce_scatter(parts[self.rank], whole, CommandReduction.SUM, stream)
+        else:
+            call = library.all_to_all(torch.empty_like(whole).chunk(world), parts, stream)
+        return self.time_us(call)
 
     def time_gemm(self, config: GemmConfig, rounds: int, columns: int, k: int) -> float:
         """The same of the local kernel alone, under plain Triton, on so many rows and columns of tiles.
@@ -116,7 +134,7 @@ class Ranks:
         constants = {**config.constexprs(), **config.options()}
         if config.parts is not None and config.parts > 1:
             torch, slots = self.torch, (ctas, config.block_m, config.block_n)
-            constants["PARTS"] = config.parts
+            constants |= {"SPLIT": True, "parts": config.parts}
             constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
             constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
         return self.time_us(lambda: gemm[(ctas,)](*descriptors, m, n, k, **constants))

@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from syncopate.abi import Realization
 from syncopate.errors import SyncopateError
+from syncopate.model.calls import LibraryCalls
 from syncopate.model.flows import FlowKind, Network
 from syncopate.model.gemm import KernelCost
 from syncopate.model.machine import Machine
@@ -42,8 +44,7 @@ def predict(
         The timeline. It is the same for the same arguments.
 
     Raises:
-        SyncopateError: The machine lacks a curve, the program makes library calls, or the tables wait for something
-            that never happens.
+        SyncopateError: The machine lacks a curve, or the tables wait for something that never happens.
     """
     return _Simulation(program, cost, machine, in_place).run()
 
@@ -53,6 +54,8 @@ class _Simulation:
         self.machine, self.cost, self.program = machine, cost, program
         self.now = 0.0
         self.network = Network(machine)
+        ctas = program.num_ctas + program.comm_ctas
+        self.calls = LibraryCalls(machine, program.world_size, ctas)
         self.timed: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self.sequence = 0
         self.changed = True
@@ -117,8 +120,9 @@ class _Simulation:
                 slower = self.machine.interference.get(kind.realization, 0.0)
                 rate = flows.rate * len(flows) / (self.machine.topology.link_gbps * 1e3)
                 share[kind.by] += slower * rate
+        calls = self.machine.interference.get(Realization.NCCL, 0.0) * self.calls.share
         for rank, slower in zip(self.ranks, share, strict=True):
-            factor = self.machine.load_slowdown(len(rank.heap)) * (1.0 + slower)
+            factor = self.machine.load_slowdown(len(rank.heap)) * (1.0 + slower + calls)
             if rank.sustained:
                 factor *= self.machine.sustained_slowdown
             rank.speed = 1.0 / factor
@@ -196,6 +200,9 @@ class _Simulation:
     def _next_tile(self, rank: RankState, cta: Cta) -> None:
         if cta.position >= len(rank.tables.tiles):
             cta.busy = False
+            rank.computing -= 1
+            if rank.computing == 0 and rank.when_idle is not None:
+                rank.when_idle()
             if not cta.moving:
                 self._leave(rank)
             return
@@ -322,7 +329,12 @@ class _Simulation:
             self._at(self.now + delay, self._engine, rank, role, place + 1)
 
         def move() -> None:
-            self._move(rank, command, 0, -1, lambda: None, raise_flags)
+            if command.call is None:
+                self._move(rank, command, 0, -1, lambda: None, raise_flags)
+            elif self.calls.wait_for_tiles and rank.computing:
+                rank.when_idle = lambda: self._call(rank, command, raise_flags)
+            else:
+                self._call(rank, command, raise_flags)
 
         def resume() -> None:
             if command.waits:
@@ -333,6 +345,26 @@ class _Simulation:
                 move()
 
         self._await(rank, command.waits, resume)
+
+    def _call(self, rank: RankState, command: Command, following: Callable[[], None]) -> None:
+        """Joins a library call, which goes on when all ranks have."""
+        began = self.now
+
+        def done() -> None:
+            self.events.append(
+                TransferEvent(
+                    rank.index, command.number, command.realization, command.direction, command.src,
+                    command.dst, command.nbytes, -1, began, self.now,
+                )
+            )  # fmt: skip
+            self.changed = True
+            following()
+
+        started = self.calls.join(rank.index, command, done)
+        if started is not None:
+            us, end = started
+            self.changed = True
+            self._at(self.now + us, end)
 
     def _move(
         self,

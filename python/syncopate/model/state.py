@@ -64,6 +64,8 @@ class RankState:
         left: Tiles that each group still lacks.
         parts: Parts that a tile of several still lacks, by its number.
         open: CTAs and queues that are not through.
+        computing: CTAs that are not through with their tiles.
+        when_idle: What goes on when none is left of those.
         sustained: Whether the GPU's clocks have dropped.
         end: When the call is over.
         begins: For each position, when its tile begins; `ends` and `stalls` likewise.
@@ -79,6 +81,8 @@ class RankState:
         self.left = [count for count, _ in tables.groups]
         self.parts = {tile.number: tile.parts for tile in tables.tiles if tile.parts > 1}
         self.open = num_ctas + len(tables.queues)
+        self.computing = num_ctas
+        self.when_idle: Callable[[], None] | None = None
         self.sustained = False
         self.end = _INFINITY
         count = len(tables.tiles)

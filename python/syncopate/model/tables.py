@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from syncopate.abi import STAGING, CommandReduction, Realization
+from syncopate.abi import STAGING, CommandReduction, LibraryCall, Realization
 from syncopate.dtypes import DTYPES
-from syncopate.errors import SyncopateError
 from syncopate.model.curve import Combining, Direction
 from syncopate.runtime.commands import role_parts
 from syncopate.runtime.interface import SignalLayout, SignalMeaning, Table
@@ -41,6 +40,8 @@ class Command:
         pause_us: What a role rests after each block.
         waits: What it waits for.
         signals: What is raised when it is complete.
+        call: Which collective of a library it is, if it is one. `nbytes` then are those of the whole tensor of a rank,
+            and source and destination the rank itself.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Command:
     pause_us: float
     waits: Waits
     signals: Signals
+    call: LibraryCall | None
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ class RankTables:
     Attributes:
         tiles: Its tiles in order.
         commands: All its commands.
-        queues: By realization, the commands that its stream or role carries out in their order; not those that tiles
-            hand over.
+        queues: By realization, the commands that its role carries out in their order, not those that tiles hand over;
+            by that of copy engines, those that its stream does.
         ctas: By realization of a role, the CTAs that share each command of its queue.
         groups: By row, how many tiles a group has, however many parts they have, and what is raised when all are done.
         opening: What is raised when the kernel starts.
@@ -113,9 +115,6 @@ def read_tables(program: Any, rank: int, *, in_place: bool = False) -> RankTable
         program: A `syncopate.runtime.interface.Program`, or a `syncopate.plan.schedule.Schedule`.
         rank: The rank.
         in_place: The caller has written the input into the symmetric buffer.
-
-    Raises:
-        SyncopateError: Some command is a library call.
     """
     tables = program.rank_tables(rank)
     layout: SignalLayout = program.signal_layout
@@ -141,7 +140,9 @@ def read_tables(program: Any, rank: int, *, in_place: bool = False) -> RankTable
     queues: dict[Realization, list[Command]] = {}
     for command in commands:
         if command.number not in handed:
-            queues.setdefault(command.realization, []).append(command)
+            role = command.realization
+            queue = Realization.COPY_ENGINE if role.is_on_stream else role
+            queues.setdefault(queue, []).append(command)
     parts = role_parts(tables["commands"], program.comm_ctas, program.num_ctas)
     return RankTables(
         tiles=tiles,
@@ -165,11 +166,9 @@ def _command(
     combining = Combining.REDUCE
     if reduction in (CommandReduction.NONE, CommandReduction.UNORDERED_SUM):
         combining = Combining.COPY if reduction is CommandReduction.NONE else Combining.ATOMIC
+    call = None
     if row["realization"] == Realization.NCCL:
-        raise SyncopateError(
-            f"program: command {number} of rank {rank} is a library call, and no machine has a curve for those; "
-            "predict one whose realization is another than nccl"
-        )
+        call = LibraryCall(row["transfer"])
     direction = Direction.LOCAL
     if row["src_rank"] != row["dst_rank"]:
         direction = Direction.PUSH if row["src_rank"] == rank else Direction.PULL
@@ -186,6 +185,7 @@ def _command(
         pause_us=row["pause"] / 1e3,
         waits=waited(row["wait_begin"], row["wait_end"]),
         signals=raised(row["signal_begin"], row["signal_end"]),
+        call=call,
     )
 
 

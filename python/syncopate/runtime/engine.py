@@ -24,6 +24,9 @@ from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp, Raise
 if TYPE_CHECKING:
     from syncopate.runtime.library import LibraryCalls
 
+_Bound = tuple[Callable[..., int], tuple[Any, ...], str]
+"""A function, its arguments, and what errors call it."""
+
 HIGH_PRIORITY = -5  # the driver clamps it to the highest that the GPU has
 
 
@@ -52,36 +55,42 @@ class Engine:
         self.awaited = awaited_words(ops)
         self._fork, self._join = cuda.create_event(), cuda.create_event()
         self._mirror = (ctypes.c_int32 * 2).from_address(mirror)
-        self._parts: list[list[tuple[Callable[..., int], tuple[Any, ...], str]]] = [[]]
-        # Copies whose source the caller may move: where they stand, and what they are.
-        self._input_copies: list[tuple[int, int, Copy]] = []
+        self.calls: list[Callable[[], int]] = []
+        """What makes the library calls, in their order."""
+        self._legs: list[list[list[_Bound]]] = [[[]]]
+        # Copies whose source the caller may move: the part in which they stand, where there, and what they are.
+        self._input_copies: list[tuple[list[_Bound], int, Copy]] = []
         calls = library(self.stream)
         self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * StateWord.ENGINE_EPOCH, 8)
         for op in ops:
             if isinstance(op, AwaitWord):
-                self._parts.append([])
-                self._parts[-1].append(
+                self._legs[-1].append([])
+                self._last.append(
                     _bind("cuStreamWaitValue32_v2", self.stream, op.address, 1, cuda.WAIT_VALUE_EQ)
                 )
-                self._parts[-1].append(
-                    _bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0)
-                )
+                self._last.append(_bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0))
             elif isinstance(op, Copy):
                 if op.from_input:
-                    self._input_copies.append((len(self._parts) - 1, len(self._parts[-1]), op))
-                self._parts[-1].append(self._bind_copy(op, 0))
+                    self._input_copies.append((self._last, len(self._last), op))
+                self._last.append(self._bind_copy(op, 0))
             elif isinstance(op, Call):
                 assert calls is not None, "a list with library calls, but no library"
-                self._parts[-1].append((calls.bind(op), (), op.kind.name))
-                # What follows waits until all ranks have made the call.
-                self._parts.append([(calls.finish(), (), op.kind.name)])
+                self.calls.append(calls.bind(op))
+                self._last.append((self.calls[-1], (), op.kind.name))
+                # What follows is enqueued when all ranks have made the call.
+                finish = calls.finish()
+                self._legs.append([[] if finish is None else [(finish, (), op.kind.name)]])
             else:
                 self._bind_raise(op, state, mirror, same_device)
 
-    def _add(self, name: str, *args: Any) -> None:
-        self._parts[-1].append(_bind(name, *args, self.stream))
+    @property
+    def _last(self) -> list[_Bound]:
+        return self._legs[-1][-1]
 
-    def _bind_copy(self, op: Copy, base: int) -> tuple[Callable[..., int], tuple[Any, ...], str]:
+    def _add(self, name: str, *args: Any) -> None:
+        self._last.append(_bind(name, *args, self.stream))
+
+    def _bind_copy(self, op: Copy, base: int) -> _Bound:
         src = base + op.src
         if op.rows == 1:
             return _bind("cuMemcpyAsync", op.dst, src, op.row_bytes, self.stream)
@@ -91,7 +100,7 @@ class Engine:
     def place_input(self, address: int) -> None:
         """Makes the copies out of the rank's own input start at an address."""
         for part, index, op in self._input_copies:
-            self._parts[part][index] = self._bind_copy(op, address)
+            part[index] = self._bind_copy(op, address)
 
     def _bind_raise(
         self, op: Raise, state: int, mirror: int, same_device: Callable[[int], bool]
@@ -112,13 +121,17 @@ class Engine:
         cuda.record_and_wait(self._fork, main, self.stream)
 
     @property
-    def parts(self) -> int:
-        """Number of parts of the list; each but the first begins with a wait, or with the end of a library call."""
-        return len(self._parts)
+    def legs(self) -> int:
+        """In how many pieces the list is cut by library calls: each but the last ends with one, alike on all ranks."""
+        return len(self._legs)
 
-    def enqueue(self, part: int) -> None:
+    def parts(self, leg: int) -> int:
+        """Number of parts of a leg; each but the first begins with a wait."""
+        return len(self._legs[leg])
+
+    def enqueue(self, leg: int, part: int) -> None:
         """Puts a part of the list on the side stream; the parts have to follow each other in order."""
-        for entry, args, name in self._parts[part]:
+        for entry, args, name in self._legs[leg][part]:
             code = entry(*args)
             if code:
                 cuda.check(code, name)
@@ -140,7 +153,7 @@ class Engine:
             self.stream = 0
 
 
-def _bind(name: str, *args: Any) -> tuple[Callable[..., int], tuple[Any, ...], str]:
+def _bind(name: str, *args: Any) -> _Bound:
     """A driver call with its arguments converted now rather than at every call."""
     entry = cuda.function(name)
     converted = tuple(

@@ -28,6 +28,14 @@ from syncopate.runtime.linking import (
     own_input_bytes,
 )
 
+_MAX_LIBRARY_CTAS = 32
+"""More than a library needs for all that a link can take."""
+
+
+def library_ctas(multiprocessors: int, kernel_ctas: int) -> int:
+    """Multiprocessors that a library may use beside a kernel of so many CTAs; 0: as many as it likes, behind it."""
+    return min(max(multiprocessors - kernel_ctas, 0), _MAX_LIBRARY_CTAS)
+
 
 @dataclass(frozen=True)
 class AwaitWord:

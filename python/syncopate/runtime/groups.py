@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from syncopate.abi import CommandReduction
+from syncopate.runtime.fault_board import FaultBoard
+
+Enqueue = Callable[[], int]
 
 
 @dataclass(frozen=True)
@@ -25,26 +28,34 @@ class SymmetricAllocation:
 
 
 class Library(Protocol):
-    """A library of collectives for one local rank. Calls go to torch's current stream, on all ranks in the same order.
+    """A library of collectives for one local rank.
 
-    Tensors have one dimension and are contiguous.
+    A collective is bound to tensors and a stream once. What comes back enqueues a call of it and returns 0, and all
+    ranks make their calls in the same order. Tensors have one dimension and are contiguous.
     """
 
-    def all_reduce(self, tensor: Any, reduction: CommandReduction) -> None:
+    def all_reduce(self, tensor: Any, reduction: CommandReduction, stream: int) -> Enqueue:
         """Combines what all ranks have, in place."""
 
-    def reduce_scatter(self, output: Any, tensor: Any, reduction: CommandReduction) -> None:
+    def reduce_scatter(
+        self, output: Any, tensor: Any, reduction: CommandReduction, stream: int
+    ) -> Enqueue:
         """Combines what all ranks have; this rank gets its part, which may be that of `tensor` itself."""
 
-    def all_to_all(self, outputs: Sequence[Any], tensors: Sequence[Any]) -> None:
+    def all_gather(self, output: Any, tensor: Any, stream: int) -> Enqueue:
+        """All ranks get what each has, side by side; `tensor` may be the rank's part of `output` itself."""
+
+    def all_to_all(self, outputs: Sequence[Any], tensors: Sequence[Any], stream: int) -> Enqueue:
         """Sends each rank its tensor, and gets one from each."""
 
-    def finish(self) -> None:
-        """Makes the current stream wait for the last call, which all ranks have made, if the call itself has not."""
+    def finish(self, stream: int) -> Enqueue | None:
+        """What makes the stream wait for the last call, which all ranks have made; None if the call itself does."""
 
-    @property
-    def connects_late(self) -> bool:
-        """Whether the first call of its kind and size does more than a graph capture allows."""
+    def warm_up(self, calls: Sequence[Enqueue]) -> None:
+        """Makes the calls ready to be captured and to run behind a kernel that spins. Collective."""
+
+    def abort(self) -> None:
+        """Ends calls that wait for other ranks, after a fault; nothing can be called any more. May block."""
 
 
 class Group(Protocol):
@@ -74,12 +85,15 @@ class Group(Protocol):
         """Zeroed symmetric memory. Collective; not during a graph capture."""
 
     def library(self, rank: int, ctas: int) -> Library:
-        """The library of collectives of a local rank. Collective; not during a graph capture.
+        """The library of collectives of a local rank, for one program. Collective; not during a graph capture.
 
         Args:
             rank: The rank.
             ctas: Multiprocessors that it may use at once; 0 for any number.
         """
+
+    def fault_board(self) -> FaultBoard:
+        """The board of a program that is being loaded. Collective."""
 
     def barrier(self) -> None:
         """Returns when every rank has come here with its GPU idle. For setup only, never in a call."""

@@ -22,7 +22,6 @@ class LibraryCalls:
         self,
         library: Library,
         stream: int,
-        device: int,
         buffers: Sequence[tuple[BufferSpec, torch.Tensor]],
     ) -> None:
         """Keeps what calls need.
@@ -30,38 +29,26 @@ class LibraryCalls:
         Args:
             library: Who carries them out.
             stream: Raw handle of the stream.
-            device: CUDA ordinal of its GPU.
             buffers: The plan's buffers, and this rank's memory of each, uint8.
         """
-        self._library, self._buffers = library, buffers
-        self._stream = torch.cuda.ExternalStream(stream, device=device)
+        self._library, self._stream, self._buffers = library, stream, buffers
 
     def bind(self, op: Call) -> Callable[[], int]:
         """What enqueues a call."""
         source = self._view(op.src, op.src_offset, op.read_bytes)
-        sources = source.chunk(op.parts)
         targets = [self._view(op.dst, offset, op.nbytes) for offset in op.targets]
-        library, reduction = self._library, op.reduction
-        call: dict[LibraryCall, Callable[[], None]] = {
-            LibraryCall.ALL_REDUCE: lambda: library.all_reduce(source, reduction),
-            LibraryCall.REDUCE_SCATTER: lambda: library.reduce_scatter(
-                targets[0], source, reduction
-            ),
-            LibraryCall.ALL_TO_ALL: lambda: library.all_to_all(targets, sources),
-        }
-        return self._on_stream(call[op.kind])
+        library, stream = self._library, self._stream
+        match op.kind:
+            case LibraryCall.ALL_REDUCE:
+                return library.all_reduce(source, op.reduction, stream)
+            case LibraryCall.REDUCE_SCATTER:
+                return library.reduce_scatter(targets[0], source, op.reduction, stream)
+            case LibraryCall.ALL_TO_ALL:
+                return library.all_to_all(targets, source.chunk(op.parts), stream)
 
-    def finish(self) -> Callable[[], int]:
+    def finish(self) -> Callable[[], int] | None:
         """What makes the stream wait for the last call, if that is not done by the call itself."""
-        return self._on_stream(self._library.finish)
-
-    def _on_stream(self, enqueue: Callable[[], None]) -> Callable[[], int]:
-        def run() -> int:
-            with torch.cuda.stream(self._stream):
-                enqueue()
-            return 0
-
-        return run
+        return self._library.finish(self._stream)
 
     def _view(self, buffer: int, offset: int, nbytes: int) -> torch.Tensor:
         spec, memory = self._buffers[buffer]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 
-from syncopate.errors import DeviceWaitTimeout, InternalError, SyncopateError
+from syncopate.errors import DeviceWaitTimeout, InternalError, PeerFault, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.faults import decode_fault
 from syncopate.runtime.groups import Group, SymmetricAllocation
@@ -29,7 +30,8 @@ class LoadedProgram:
     kernels fit on the GPU together.
 
     After a device wait reached its time limit, the next call, `check` and `synchronize` raise `DeviceWaitTimeout`; the
-    program has to be loaded again.
+    program has to be loaded again. Where it makes library calls, `synchronize` also raises `PeerFault` for a wait of
+    another rank.
     """
 
     def __init__(self, program: Program, group: Group, *, remap: bool = True) -> None:
@@ -48,8 +50,10 @@ class LoadedProgram:
         self._memory: SymmetricAllocation | None = None
         self._nbytes = 0
         self._rescue_lock = threading.Lock()
+        self._board = group.fault_board()
+        self._posted = False
         self._place(program)
-        self._error: DeviceWaitTimeout | None = None
+        self._error: DeviceWaitTimeout | PeerFault | None = None
         with torch.cuda.device(self._device):
             self._rescue_stream = cuda.create_stream()
             self._event = cuda.create_event()
@@ -192,12 +196,15 @@ class LoadedProgram:
                 cuda.record_and_wait(self._event, caller, stream)
             for state, stream in zip(states, streams, strict=True):
                 state.stage(stream)
-            # Part by part, since a rank may wait for what another rank's engine brought in an earlier part.
+            # Part by part, since a rank may wait for what another rank's engine brought in an earlier part, and up to
+            # a library call on all ranks before anything behind it on one.
             engines = [state.engine for state in states if state.engine is not None]
-            for part in range(max((engine.parts for engine in engines), default=0)):
-                for engine in engines:
-                    if part < engine.parts:
-                        engine.enqueue(part)
+            for leg in range(max((engine.legs for engine in engines), default=0)):
+                there = [engine for engine in engines if leg < engine.legs]
+                for part in range(max(engine.parts(leg) for engine in there)):
+                    for engine in there:
+                        if part < engine.parts(leg):
+                            engine.enqueue(leg, part)
             for state, stream in zip(states, streams, strict=True):
                 state.launch(stream)
             for state, stream in zip(states, streams, strict=True):
@@ -302,7 +309,7 @@ class LoadedProgram:
     def check(self) -> None:
         """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far.
 
-        Reads host memory only.
+        Reads host memory only. Also raises what `synchronize` has raised.
         """
         if self._closed:
             raise SyncopateError(f"program {self.program.name} is closed; load it again")
@@ -320,6 +327,7 @@ class LoadedProgram:
 
         Raises:
             DeviceWaitTimeout: One of them did not complete.
+            PeerFault: One of them did not on another rank, so that library calls may have brought wrong results.
         """
         with torch.cuda.device(self._device):
             caller = torch._C._cuda_getCurrentRawStream(self._device)
@@ -328,6 +336,14 @@ class LoadedProgram:
                 self.check()
                 time.sleep(20e-6)
         self.check()
+        if any(state.library is not None for state in self._ranks.values()):
+            text = self._board.read()
+            if text is not None:
+                self._error = PeerFault(
+                    f"program {self.program.name}: another rank has given up a call, so results of library calls are "
+                    f"not to be trusted; load the program again to go on. It says: {text}"
+                )
+                raise self._error
 
     def rescue(self) -> float | None:
         """Lets the side streams go after a fault, step by step, as the watchdog asks for.
@@ -344,8 +360,20 @@ class LoadedProgram:
             if self._freed:
                 return None
             states = tuple(self._ranks.values())
+            if not self._posted and any(state.library is not None for state in states):
+                self._posted = True
+                self._post(states)
             delays = [state.rescue(self._rescue_stream) for state in states]
         return min((delay for delay in delays if delay is not None), default=None)
+
+    def _post(self, states: Sequence[RankState]) -> None:
+        """Tells other processes of a fault, before anything that comes of it can reach them."""
+        records = [record for record in (state.fault_record() for state in states) if record]
+        try:
+            self._board.post(str(decode_fault(self.program, records[0])))
+        except Exception:
+            # Whatever it is: streams have to be let go, or this process hangs.
+            logging.getLogger(__name__).exception("other ranks cannot be told of a fault")
 
     def close(self) -> None:
         """Waits for this process's GPU and frees streams and code; the memory goes with the object.

@@ -7,119 +7,18 @@ copy engine.
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 
-from syncopate.abi import CommandReduction
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
+from syncopate.runtime.fault_board import FaultBoard, NoBoard
 from syncopate.runtime.groups import Library, SymmetricAllocation
+from syncopate.runtime.local_library import LocalLibrary, Meeting
 
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
-
-
-class LocalLibrary:
-    """The `Library` of one of several ranks of a process: the last one to make a call carries it out, for all.
-
-    Sums are in float32, in the order of the ranks.
-    """
-
-    connects_late = False
-
-    def __init__(self, rank: int, meeting: Meeting) -> None:
-        self._rank, self._meeting = rank, meeting
-
-    def all_reduce(self, tensor: torch.Tensor, reduction: CommandReduction) -> None:
-        """In place."""
-
-        def carry_out(parts: Sequence[_Given]) -> None:
-            total = _combine([part.sources[0] for part in parts], reduction)
-            for part in parts:
-                part.targets[0].copy_(total)
-
-        self._meeting.join(self._rank, _Given((tensor,), (tensor,)), carry_out)
-
-    def reduce_scatter(
-        self, output: torch.Tensor, tensor: torch.Tensor, reduction: CommandReduction
-    ) -> None:
-        """In place if `output` is the rank's part of `tensor`."""
-
-        def carry_out(parts: Sequence[_Given]) -> None:
-            totals = _combine([part.sources[0] for part in parts], reduction).chunk(len(parts))
-            for part, total in zip(parts, totals, strict=True):
-                part.targets[0].copy_(total)
-
-        self._meeting.join(self._rank, _Given((tensor,), (output,)), carry_out)
-
-    def all_to_all(self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
-        """Copies."""
-
-        def carry_out(parts: Sequence[_Given]) -> None:
-            for rank, part in enumerate(parts):
-                for target, other in zip(part.targets, parts, strict=True):
-                    target.copy_(other.sources[rank])
-
-        self._meeting.join(self._rank, _Given(tuple(tensors), tuple(outputs)), carry_out)
-
-    def finish(self) -> None:
-        """Waits for the last one."""
-        self._meeting.finish()
-
-
-@dataclass(frozen=True)
-class _Given:
-    sources: tuple[torch.Tensor, ...]
-    targets: tuple[torch.Tensor, ...]
-
-
-def _combine(sources: Sequence[torch.Tensor], reduction: CommandReduction) -> torch.Tensor:
-    wide = sources[0].dtype
-    if wide.is_floating_point and wide.itemsize < 4:
-        wide = torch.float32
-    step = {
-        CommandReduction.SUM: torch.add,
-        CommandReduction.MAX: torch.maximum,
-        CommandReduction.MIN: torch.minimum,
-    }[reduction]
-    total = functools.reduce(step, [source.to(wide) for source in sources])
-    return total.to(sources[0].dtype)
-
-
-class Meeting:
-    """Where the ranks of a process come together for a call."""
-
-    def __init__(self, world_size: int) -> None:
-        self._world_size = world_size
-        self._given: dict[int, _Given] = {}
-        self._arrived: list[torch.cuda.Event] = []
-        self._done: torch.cuda.Event | None = None
-
-    def join(self, rank: int, given: _Given, carry_out: Callable[[Sequence[_Given]], None]) -> None:
-        """Enqueues what the last rank to come does behind what the streams of all have come to."""
-        stream = torch.cuda.current_stream()
-        if not self._given:
-            self._arrived = []
-        self._given[rank] = given
-        arrived = torch.cuda.Event()
-        arrived.record(stream)
-        self._arrived.append(arrived)
-        if len(self._given) < self._world_size:
-            return
-        for event in self._arrived:
-            stream.wait_event(event)
-        carry_out([self._given[rank] for rank in range(self._world_size)])
-        self._given = {}
-        self._done = torch.cuda.Event()
-        self._done.record(stream)
-
-    def finish(self) -> None:
-        """Makes the current stream wait for that."""
-        assert self._done is not None, "a call that not all ranks have made"
-        torch.cuda.current_stream().wait_event(self._done)
 
 
 class LocalGroup:
@@ -195,7 +94,14 @@ class LocalGroup:
 
     def library(self, rank: int, ctas: int) -> Library:
         """Kernels of torch's, on the SMs that are kept free."""
-        return LocalLibrary(rank, self._meeting)
+        # Ranks of a program come in order, and calls of different programs must not meet.
+        if rank == 0:
+            self._meeting = Meeting(self._world_size)
+        return LocalLibrary(rank, self._device, self._meeting)
+
+    def fault_board(self) -> FaultBoard:
+        """None: all ranks are here."""
+        return NoBoard()
 
     def barrier(self) -> None:
         """Waits for the GPU."""

@@ -7,43 +7,19 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
+from torch.distributed import distributed_c10d
 
-from syncopate.abi import CommandReduction
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
+from syncopate.runtime.fault_board import FaultBoard, StoreBoard
 from syncopate.runtime.groups import Library, SymmetricAllocation
+from syncopate.runtime.nccl import Communicator, Nccl, new_id
 
-_REDUCTIONS = {
-    CommandReduction.SUM: dist.ReduceOp.SUM,
-    CommandReduction.MAX: dist.ReduceOp.MAX,
-    CommandReduction.MIN: dist.ReduceOp.MIN,
-}
+_communicators: dict[tuple[tuple[int, ...], int, int], list[Communicator]] = {}
+"""By the ranks of the job, CTAs and GPU: the communicators that this process has, the last one being in use."""
 
-
-class Nccl:
-    """A `Library` on a torch process group of NCCL's."""
-
-    connects_late = True
-
-    def __init__(self, group: dist.ProcessGroup) -> None:
-        self._group = group
-
-    def all_reduce(self, tensor: torch.Tensor, reduction: CommandReduction) -> None:
-        """In place."""
-        dist.all_reduce(tensor, _REDUCTIONS[reduction], self._group)
-
-    def reduce_scatter(
-        self, output: torch.Tensor, tensor: torch.Tensor, reduction: CommandReduction
-    ) -> None:
-        """In place if `output` is the rank's part of `tensor`."""
-        dist.reduce_scatter_tensor(output, tensor, _REDUCTIONS[reduction], self._group)
-
-    def all_to_all(self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
-        """By as many sends and receives, in one group."""
-        dist.all_to_all(list(outputs), list(tensors), self._group)
-
-    def finish(self) -> None:
-        """Nothing: calls are made on the stream itself."""
+_loads: dict[tuple[int, ...], int] = {}
+"""By the ranks of the job, how many programs they have loaded."""
 
 
 class ProcessGroup:
@@ -68,7 +44,7 @@ class ProcessGroup:
         self._rank: int = dist.get_rank(self._group)
         self._world_size: int = dist.get_world_size(self._group)
         self._device: int = torch.cuda.current_device()
-        self._libraries: dict[int, Library] = {}
+        self._members = tuple(dist.get_process_group_ranks(self._group))
 
     @property
     def rank(self) -> int:
@@ -118,30 +94,39 @@ class ProcessGroup:
         return SymmetricAllocation(addresses, {self._rank: tensor}, handle)
 
     def library(self, rank: int, ctas: int) -> Library:
-        """A NCCL communicator of its own for each number of CTAs.
+        """NCCL, by the communicator of these ranks for that number of CTAs.
 
         Raises:
-            SyncopateError: torch was built without NCCL, or the group has another backend.
+            SyncopateError: There is no NCCL, or it failed.
         """
-        if dist.get_backend(self._group) != "nccl":
-            raise SyncopateError(
-                "the program makes library calls, which need NCCL, but the process group has backend "
-                f"{dist.get_backend(self._group)}; call torch.distributed.init_process_group('nccl')"
-            )
-        if ctas not in self._libraries:
-            options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=True)
-            # A cluster of CTAs needs neighbouring SMs, which the computation does not leave free.
-            options.config.cga_cluster_size = 0
-            if ctas:
-                options.config.max_ctas = ctas
-            group = dist.new_group(
-                dist.get_process_group_ranks(self._group),
-                backend="nccl",
-                pg_options=options,
-                use_local_synchronization=True,
-            )
-            self._libraries[ctas] = Nccl(group)
-        return self._libraries[ctas]
+        key = (self._members, ctas, self._device)
+        known = _communicators.setdefault(key, [])
+        # One that was aborted on some rank is of no use to any.
+        usable: list[bool] = [False] * self._world_size
+        dist.all_gather_object(usable, bool(known and known[-1].handle), group=self._group)
+        if not all(usable):
+            made: list[bytes | None] = [new_id() if self._rank == 0 else None]
+            dist.broadcast_object_list(made, src=self._members[0], group=self._group)
+            assert made[0] is not None
+            with torch.cuda.device(self._device):
+                known.append(Communicator(made[0], self._world_size, self._rank, ctas))
+        return Nccl(known[-1])
+
+    def fault_board(self) -> FaultBoard:
+        """On the store of the process group."""
+        number = _loads[self._members] = _loads.get(self._members, 0) + 1
+        store = distributed_c10d._get_process_group_store(self._group)
+        return StoreBoard(store, f"{'-'.join(map(str, self._members))}/{number}")
+
+    def close(self) -> None:
+        """Frees the communicators of these ranks, of whichever object they were made by.
+
+        Collective. No program of theirs can make library calls any more, and graphs that have captured some must be
+        gone.
+        """
+        for key in [key for key in _communicators if key[0] == self._members]:
+            for communicator in _communicators.pop(key):
+                communicator.close()
 
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""

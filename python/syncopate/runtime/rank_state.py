@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,8 +16,8 @@ from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import Call, EngineOp, plan_engine
-from syncopate.runtime.groups import Group, SymmetricAllocation
+from syncopate.runtime.engine_plan import Call, library_ctas, plan_engine
+from syncopate.runtime.groups import Group, Library, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
     BufferParam,
@@ -52,10 +52,6 @@ from syncopate.runtime.tensors import (
 
 # The fault record, then the engine's mirror of two words.
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
-
-
-MAX_LIBRARY_CTAS = 32
-"""More than a library needs for all that a link can take."""
 
 
 class RankState:
@@ -112,16 +108,24 @@ class RankState:
         self._guard = self._load_guard(base)
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
+        self.library: Library | None = None
+        if any(isinstance(op, Call) for op in ops):
+            self.library = self._load_library(group)
         if ops:
             self.engine = Engine(
                 ops,
                 state=self._state.data_ptr(),
                 mirror=record + 8 * abi.FAULT_WORDS,
                 same_device=lambda other: group.shares_device(rank, other),
-                library=lambda stream: self._make_library(group, ops, stream),
+                library=self._bind_library,
             )
+            if self.library is not None:
+                self.library.warm_up(self.engine.calls)
             self._rescue = StreamRescue(
-                self.engine.stream, self.engine.awaited, program.timeout_ns / 1e9
+                self.engine.stream,
+                self.engine.awaited,
+                program.timeout_ns / 1e9,
+                None if self.library is None else self.library.abort,
             )
         self._own_input = OwnInput(program, rank, self._kernel.arguments, self.engine)
         call = tables["calls"].rows()[0]
@@ -144,21 +148,16 @@ class RankState:
                     self._remaps.append(Remap(program, spec, rank, data, self.device))
                     self._given_back.append(self._remaps[-1].output)
 
-    def _make_library(
-        self, group: Group, ops: Sequence[EngineOp], stream: int
-    ) -> LibraryCalls | None:
-        """The library calls of the side stream, made once in advance if the first time is another."""
-        calls = [op for op in ops if isinstance(op, Call)]
-        if not calls:
+    def _bind_library(self, stream: int) -> LibraryCalls | None:
+        if self.library is None:
             return None
-        free = cuda.multiprocessors(self.device) - math.prod(self._program.grid)
-        library = group.library(self.rank, min(max(free, 0), MAX_LIBRARY_CTAS))
-        bound = LibraryCalls(library, stream, self.device, list(self._buffers.values()))
-        if library.connects_late:
-            for op in calls:
-                bound.bind(op)()
-            torch.cuda.synchronize(self.device)
-        return bound
+        return LibraryCalls(self.library, stream, list(self._buffers.values()))
+
+    def _load_library(self, group: Group) -> Library:
+        multiprocessors = cuda.multiprocessors(self.device)
+        return group.library(
+            self.rank, library_ctas(multiprocessors, math.prod(self._program.grid))
+        )
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
@@ -310,8 +309,9 @@ class RankState:
     def enqueue_engine(self) -> None:
         """Puts the engine commands on the side stream; before `launch`, since a copy may turn out to need an SM."""
         if self.engine is not None:
-            for part in range(self.engine.parts):
-                self.engine.enqueue(part)
+            for leg in range(self.engine.legs):
+                for part in range(self.engine.parts(leg)):
+                    self.engine.enqueue(leg, part)
 
     def launch(self, stream: int) -> None:
         """Launches the fused kernel, and behind it what brings outputs from slots into rows."""

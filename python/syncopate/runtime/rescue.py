@@ -7,7 +7,8 @@ a healthy peer is still reading. So once a fault record is set,
 * nothing more is raised at peers: the kernel that gave up has changed the words from which the engine raises flags;
 * the stream gets one more time limit to go on by itself, in which a peer that is only late ends its call, or gives up
   as well;
-* then the words that it waits for are written again and again until it is empty.
+* then the words that it waits for are written again and again until it is empty; if it is not soon, a library call
+  waits for a rank that does not come, and the library is told to abort.
 
 A thread does this, since the process may be inside that synchronization already; it only looks at host memory while all
 is well.
@@ -19,7 +20,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from syncopate.errors import SyncopateError
@@ -27,20 +28,30 @@ from syncopate.runtime import cuda
 
 _PERIOD_S = 0.05
 _ROUND_S = 0.001
+_ABORT_S = 5.0
 _LIMIT_S = 30.0
 
 
 class StreamRescue:
     """Lets one stream go after a fault."""
 
-    def __init__(self, stream: int, words: Sequence[int], patience_s: float) -> None:
+    def __init__(
+        self,
+        stream: int,
+        words: Sequence[int],
+        patience_s: float,
+        abort: Callable[[], None] | None = None,
+    ) -> None:
         """Only takes notes.
 
         Args:
             stream: Raw handle of the stream that may wait.
             words: Addresses of the i32 words that it waits for.
             patience_s: How long it may go on by itself after the fault.
+            abort: What ends library calls on it. It may block until the stream is idle, for which words have to be
+                written meanwhile.
         """
+        self._abort = abort
         self._stream = stream
         self._words = tuple(words)
         self._patience_s = patience_s
@@ -69,6 +80,9 @@ class StreamRescue:
             raise SyncopateError(
                 f"a side stream did not become idle within {_LIMIT_S:g} s after a fault; end the process"
             )
+        if self._abort is not None and now > self._begin + _ABORT_S:
+            threading.Thread(target=self._abort, name="syncopate-abort", daemon=True).start()
+            self._abort = None
         write = cuda.function("cuStreamWriteValue32_v2")
         for word in self._words:
             cuda.check(write(rescue_stream, word, 1, 0), "cuStreamWriteValue32")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from syncopate.model import KernelCost, Machine, Timeline
     from syncopate.plan import Buffer, Plan, Schedule
     from syncopate.runtime import Group
+    from syncopate.tune import Auto
     from syncopate.workloads.loaded import LoadedGemm
 
 __all__ = ["GemmKind", "GemmWorkload"]
@@ -168,7 +169,7 @@ class GemmWorkload:
     def load(
         self,
         group: Group,
-        strategy: Strategy | None = None,
+        strategy: Strategy | Auto | str | None = None,
         *,
         config: GemmConfig | None = None,
         target: Target | str = "sm_90",
@@ -243,7 +244,7 @@ class GemmWorkload:
 
     def compile(
         self,
-        strategy: Strategy | None = None,
+        strategy: Strategy | Auto | str | None = None,
         *,
         config: GemmConfig | None = None,
         target: Target | str = "sm_90",
@@ -252,7 +253,9 @@ class GemmWorkload:
         """Compiles the workload.
 
         Args:
-            strategy: The choices; those of `default_strategy` if it is left out.
+            strategy: The choices; those of `default_strategy` if it is left out. With "auto", or a
+                `syncopate.tune.Auto`, they are chosen, and the tiles as well; with torch.distributed in use by as many
+                ranks, all compile together.
             config: The tiles; those of `choose_config` if it is left out.
             target: What to compile for.
             **options: What `syncopate.compile` takes besides, such as `timeout`.
@@ -265,7 +268,19 @@ class GemmWorkload:
         """
         import syncopate
         from syncopate import kernels
+        from syncopate.tune.auto import Auto, as_auto, choose
+        from syncopate.tune.subject import GemmSubject
 
+        auto = as_auto(strategy)
+        if auto is not None:
+            subject = GemmSubject(
+                self, syncopate.Target.parse(target), config, options, auto.unordered
+            )
+            report = choose(subject, auto)
+            chosen = report.chosen
+            program = self.compile(chosen.strategy, config=chosen.config, target=target, **options)
+            return dataclasses.replace(program, tuning=report)
+        assert not isinstance(strategy, (Auto, str))
         config = self.choose_config(target) if config is None else config
         strategy = self.default_strategy(config) if strategy is None else strategy
         plan, buffers = self.make_plan(strategy)

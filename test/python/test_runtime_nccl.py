@@ -1,0 +1,333 @@
+"""Library calls through NCCL's own functions, against a library that only takes notes; what ranks tell one another."""
+
+import contextlib
+import ctypes
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from syncopate.abi import CommandReduction
+from syncopate.errors import SyncopateError
+from syncopate.runtime import nccl, process_group
+from syncopate.runtime.fault_board import StoreBoard
+from syncopate.runtime.local_library import LocalLibrary, Meeting
+
+STREAM = 0x5000
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    path = tmp_path_factory.mktemp("stub") / "libnccl_stub.so"
+    source = Path(__file__).parent / "nccl_stub.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True)
+    return path
+
+
+@pytest.fixture
+def stub(built, monkeypatch):
+    library = ctypes.CDLL(str(built))
+    library.stubNotes.restype = ctypes.c_char_p
+    monkeypatch.setattr(nccl, "_library", lambda: library)
+    nccl._function.cache_clear()
+    library.stubReset(0)
+    yield library
+    nccl._function.cache_clear()
+
+
+def notes(stub):
+    lines = stub.stubNotes().decode().splitlines()
+    stub.stubReset(0)
+    return lines
+
+
+def make(stub, rank=1, world=3, ctas=8):
+    communicator = nccl.Communicator(nccl.new_id(), world, rank, ctas)
+    notes(stub)
+    return communicator, nccl.Nccl(communicator)
+
+
+def test_communicator_says_what_it_wants(stub):
+    digest = sum((i * 7 % 256) * (i + 1) for i in range(128))
+    unset = -(2**31)
+    for ctas in (0, 12):
+        communicator = nccl.Communicator(nccl.new_id(), 3, 2, ctas)
+        (line,) = notes(stub)
+        assert line == (
+            f"init 2 of 3 id {digest} size 1 magic cafebeef version 21700 blocking {unset} cga 0 "
+            f"ctas {unset} to {ctas or unset} net 0"
+        )
+        communicator.close()
+        communicator.close()
+        assert notes(stub) == ["destroy 2"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [(torch.bfloat16, 9), (torch.float16, 6), (torch.float32, 7)]
+)
+def test_reductions_count_elements(stub, dtype, number):
+    _, library = make(stub)
+    whole = torch.zeros(90, dtype=dtype)
+    part = whole[30:60]
+    for reduction, op in ((CommandReduction.SUM, 0), (CommandReduction.MAX, 2)):
+        assert library.all_reduce(whole, reduction, STREAM)() == 0
+        library.reduce_scatter(part, whole, reduction, STREAM)()
+        at, mine = f"{whole.data_ptr():#x}", f"{part.data_ptr():#x}"
+        assert notes(stub) == [
+            f"all_reduce {at} {at} 90 type {number} op {op} by 1 on 0x5000",
+            f"reduce_scatter {at} {mine} 30 type {number} op {op} by 1 on 0x5000",
+        ]
+
+
+def test_what_is_only_moved_is_bytes(stub):
+    _, library = make(stub, world=2)
+    given, got = torch.zeros(8, dtype=torch.bfloat16), torch.zeros(8, dtype=torch.bfloat16)
+    gather = library.all_gather(got, got[4:], STREAM)
+    exchange = library.all_to_all(got.chunk(2), given.chunk(2), STREAM)
+    assert notes(stub) == []
+    gather()
+    exchange()
+    here, there = given.data_ptr(), got.data_ptr()
+    assert notes(stub) == [
+        f"all_gather {there + 8:#x} {there:#x} 8 type 1 by 1 on 0x5000",
+        "start",
+        f"send {here:#x} 8 type 1 to 0 by 1 on 0x5000",
+        f"recv {there:#x} 8 type 1 from 0 by 1 on 0x5000",
+        f"send {here + 8:#x} 8 type 1 to 1 by 1 on 0x5000",
+        f"recv {there + 8:#x} 8 type 1 from 1 by 1 on 0x5000",
+        "end",
+    ]
+
+
+def test_errors_name_the_function(stub):
+    _, library = make(stub)
+    call = library.all_reduce(torch.zeros(4), CommandReduction.SUM, STREAM)
+    stub.stubReset(3)
+    with pytest.raises(SyncopateError, match="ncclAllReduce failed: NCCL error 3, unhandled"):
+        call()
+
+
+def test_nothing_is_called_after_an_abort(stub):
+    _, library = make(stub)
+    calls = [
+        library.all_reduce(torch.zeros(4), CommandReduction.SUM, STREAM),
+        library.all_to_all([torch.zeros(4)] * 3, [torch.zeros(4)] * 3, STREAM),
+    ]
+    library.abort()
+    library.abort()
+    assert notes(stub) == ["abort 1"]
+    for call in calls:
+        with pytest.raises(
+            SyncopateError, match="communicator of this program's library calls is gone"
+        ):
+            call()
+    assert notes(stub) == []
+
+
+class Ranks:
+    """What torch.distributed does among threads, one for each rank."""
+
+    def __init__(self, world):
+        self.world, self.local = world, threading.local()
+        self.barrier = threading.Barrier(world, timeout=20)
+        self.slots = [None] * world
+
+    def all_gather_object(self, out, value, group=None):
+        self.slots[self.local.rank] = value
+        self.barrier.wait()
+        out[:] = self.slots
+        self.barrier.wait()
+
+    def broadcast_object_list(self, values, src, group=None):
+        if self.local.rank == src:
+            self.slots[0] = values[0]
+        self.barrier.wait()
+        values[0] = self.slots[0]
+        self.barrier.wait()
+
+
+def bare_group(rank, world):
+    group = object.__new__(process_group.ProcessGroup)
+    group._group, group._rank, group._world_size, group._device = None, rank, world, 0
+    group._members = tuple(range(world))
+    return group
+
+
+def test_communicators_are_those_of_the_ranks(stub, monkeypatch):
+    """Other objects for the same ranks share them; one that a rank has aborted is replaced on all; close frees all."""
+    ranks = Ranks(2)
+    registries = [{}, {}]
+    for name in ("all_gather_object", "broadcast_object_list"):
+        monkeypatch.setattr(dist, name, getattr(ranks, name))
+
+    class Registry:
+        def __getattr__(self, name):
+            return getattr(registries[ranks.local.rank], name)
+
+        def __iter__(self):
+            return iter(registries[ranks.local.rank])
+
+    monkeypatch.setattr(process_group, "_communicators", Registry())
+    monkeypatch.setattr(torch.cuda, "device", lambda index: contextlib.nullcontext())
+    found = [None, None]
+
+    def run(rank):
+        ranks.local.rank = rank
+        first = bare_group(rank, 2).library(rank, 8)
+        again = bare_group(rank, 2).library(rank, 8)
+        other = bare_group(rank, 2).library(rank, 4)
+        if rank == 1:
+            again.abort()
+        last = bare_group(rank, 2).library(rank, 8)
+        made = [library._communicator for library in (first, again, other, last)]
+        bare_group(rank, 2).close()
+        found[rank] = made
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for rank, made in enumerate(found):
+        first, again, other, last = made
+        assert first is again and other is not first and last not in (first, other)
+        assert not any(communicator.handle for communicator in made)
+        assert not registries[rank]
+    lines = notes(stub)
+    assert sum(line.startswith("init") for line in lines) == 6
+    assert sorted(line for line in lines if not line.startswith("init")) == sorted(
+        ["abort 1", *["destroy 0"] * 3, *["destroy 1"] * 2]
+    )
+
+
+def test_a_board_tells_other_ranks():
+    store = dist.HashStore()
+    mine, peer, other = (StoreBoard(store, name) for name in ("0-1/1", "0-1/1", "0-1/2"))
+    assert mine.read() is None and peer.read() is None
+    mine.post("rank 0, a tile waited 60 s")
+    assert peer.read() == "rank 0, a tile waited 60 s"
+    assert other.read() is None
+
+
+def test_the_board_is_on_the_store_of_the_group(tmp_path):
+    if dist.is_initialized():
+        pytest.skip("torch.distributed is in use")
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        group = bare_group(0, 1)
+        group._group = dist.group.WORLD
+        first, second = group.fault_board(), group.fault_board()
+        second.post("given up")
+        assert (first.read(), second.read()) == (None, "given up")
+    finally:
+        dist.destroy_process_group()
+
+
+# The library of ranks of one process.
+
+
+class Event:
+    """An event of a GPU that does everything at once."""
+
+    def record(self, stream):
+        stream.log.append("record")
+
+
+class Stream:
+    def __init__(self, handle):
+        self.handle, self.log = handle, []
+
+    def wait_event(self, event):
+        self.log.append("wait")
+
+
+@pytest.fixture
+def streams(monkeypatch):
+    """Replaces torch's streams; returns them by handle."""
+    known, current = {}, []
+
+    @contextlib.contextmanager
+    def use(stream):
+        current.append(stream)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(
+        torch.cuda,
+        "ExternalStream",
+        lambda handle, device: known.setdefault(handle, Stream(handle)),
+    )
+    monkeypatch.setattr(torch.cuda, "stream", use)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    return known
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_local_calls_do_what_collectives_do(streams, monkeypatch, world):
+    meeting = Meeting(world)
+    libraries = [LocalLibrary(rank, 0, meeting) for rank in range(world)]
+    size = 4 * world
+
+    def numbers():
+        return [torch.randn(size).bfloat16() for _ in range(world)]
+
+    sums, scattered, sent, got, gathered = (numbers() for _ in range(5))
+    calls = []
+    for rank, library in enumerate(libraries):
+        part = slice(4 * rank, 4 * rank + 4)
+        calls.append([
+            library.all_reduce(sums[rank], CommandReduction.SUM, rank),
+            library.reduce_scatter(
+                scattered[rank][part], scattered[rank], CommandReduction.MAX, rank
+            ),
+            library.all_to_all(got[rank].chunk(world), sent[rank].chunk(world), rank),
+            library.all_gather(gathered[rank], gathered[rank][part], rank),
+        ])  # fmt: skip
+    # Binding has carried each out alone, so numbers come now.
+    for tensors in (sums, scattered, sent, gathered):
+        for tensor in tensors:
+            tensor.copy_(torch.randn(size))
+    stacked = {name: torch.stack(t).float() for name, t in
+               (("sums", sums), ("scattered", scattered), ("sent", sent), ("gathered", gathered))}  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "empty_like", None)  # Nothing is allocated during a call.
+        for number in range(4):
+            for made in calls:
+                assert made[number]() == 0
+            for rank, library in enumerate(libraries):
+                library.finish(rank)()
+    for rank in range(world):
+        part = slice(4 * rank, 4 * rank + 4)
+        assert torch.equal(sums[rank], stacked["sums"].sum(0).bfloat16())
+        assert torch.equal(scattered[rank][part].float(), stacked["scattered"].amax(0)[part])
+        assert torch.equal(got[rank].float(), stacked["sent"][:, part].ravel())
+        parts = [stacked["gathered"][r, 4 * r : 4 * r + 4] for r in range(world)]
+        assert torch.equal(gathered[rank].float(), torch.cat(parts))
+    # The last rank's stream waits for all; each stream waits for the end.
+    assert streams[world - 1].log.count("wait") == 4 * (world + 1)
+    assert streams[0].log.count("wait") == 4
+
+
+def test_a_call_that_a_rank_has_not_made_is_no_end(streams):
+    meeting = Meeting(2)
+    first, second = (LocalLibrary(rank, 0, meeting) for rank in range(2))
+    one, two = (
+        library.all_reduce(torch.ones(4), CommandReduction.SUM, rank)
+        for rank, library in enumerate((first, second))
+    )
+    one()
+    two()
+    first.finish(0)()
+    one()
+    second.finish(1)()
+    with pytest.raises(AssertionError, match="not all ranks have made"):
+        first.finish(0)()
