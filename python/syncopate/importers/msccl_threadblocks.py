@@ -60,6 +60,7 @@ class ThreadblockReader:
         self.copied: tuple[str, ...] = ()
 
     def read(self) -> dict[Hashable, list[Instruction]]:
+        """By threadblock, its instructions."""
         blocks = [child for child in self.gpu.children if child.what != "copy"]
         copies = [self._read_copy(child) for child in self.gpu.children if child.what == "copy"]
         for block in blocks:

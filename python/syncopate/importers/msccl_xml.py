@@ -28,6 +28,8 @@ COLLECTIVES: Final = {
 
 _OTHER_NAMES: Final = {"reducescatter": Collective.REDUCE_SCATTER}
 _MOST_RANKS: Final = 4096
+
+
 def read_msccl_xml(text: str, file: str) -> Steps:
     """The steps of an `algo`.
 
@@ -94,5 +96,3 @@ def _check_channels(channels: dict[Channel, Item]) -> None:
                 f"expects a threadblock on channel {number} with which {who}, but there is none",
                 way,
             )
-
-

@@ -29,6 +29,8 @@ COLLECTIVES: Final = {
 """As MSCCL++ spells them."""
 
 _MOST_RANKS: Final = 4096
+
+
 def read_mscclpp_json(text: str, file: str) -> Steps:
     """The steps of an execution plan.
 
@@ -94,5 +96,3 @@ def _all_operations(block: Item) -> Iterator[Item]:
         yield op
         if op.has("ops"):
             yield from op.items("ops", "operation")
-
-

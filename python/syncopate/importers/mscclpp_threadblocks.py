@@ -94,6 +94,7 @@ class BlockReader:
                 self.remote[kind].append(gpu.remote[number])
 
     def read(self) -> Iterator[Instruction]:
+        """The instructions of the threadblock."""
         for number, op in enumerate(self.block.items("ops", "operation")):
             yield from self._read(op, f"operation {number}")
 

@@ -16,7 +16,7 @@ from syncopate.errors import PlanError
 from syncopate.importers.items import Place
 from syncopate.importers.proof import prove
 from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
-from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.ir import name_file, new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 
@@ -41,8 +41,9 @@ def read_plan(text: str, file: str = "-") -> Steps:
     Raises:
         PlanError: The module is malformed, or the plan is something that steps cannot say.
     """
-    module = parse(text, new_context())
-    run_pipeline(module, f"builtin.module({_PASSES})")
+    with name_file(file):
+        module = parse(text, new_context())
+        run_pipeline(module, _PASSES)
     plans = [op for op in module.body.operations if isinstance(op, ops.PlanOp)]
     if len(plans) != 1:
         raise PlanError(f"{file}: expects one chunk.plan, but got {len(plans)}")

@@ -53,7 +53,6 @@ class TilesPlan(PlanBody):
                 values,
                 [buffer.name for buffer in buffers],
                 tokens,
-                integers=ir.DictAttr.get({}),
             )
             with ir.InsertionPoint(op.regions[0].blocks.append()):
                 for access, touched in accesses:
