@@ -12,6 +12,8 @@ from import_files import FILES
 from syncopate.errors import PlanError
 from syncopate.importers import prove, read_steps
 
+pytestmark = pytest.mark.any_triton
+
 CASES = [
     *(("msccl-xml", name, case) for name, case in MSCCL.items()),
     *(("mscclpp-json", name, case) for name, case in MSCCLPP.items()),

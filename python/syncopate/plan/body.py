@@ -261,8 +261,8 @@ class PlanBody:
 
     def _checked(self, op: ir.OpView) -> None:
         """Verifies a new operation, and takes it out again if it breaks a rule."""
-        # A buffer's name is the one thing that a rule of the plan itself looks at.
-        checked = self._op if isinstance(op, ops.BufferOp) else op
+        # What rules of the plan itself look at: names of buffers, and how many kernels there are.
+        checked = self._op if isinstance(op, ops.BufferOp | ops.KernelOp) else op
         try:
             with translate_errors():
                 checked.operation.verify()
