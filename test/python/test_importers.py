@@ -1,6 +1,8 @@
 """Imports of files that are right: proved, lowered, simulated, fused with a GEMM, and exported again."""
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -305,3 +307,30 @@ def test_export_refuses_transfers_of_columns_and_others():
 def test_export_says_where_a_module_is_malformed():
     with pytest.raises(PlanError, match=r"^p\.mlir:1: "):
         export_plan("module {", "msccl-xml", file="p.mlir")
+
+
+def blocks(language):
+    page = (Path(__file__).parents[2] / "docs" / "importers.md").read_text()
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+def test_the_file_on_the_page_is_right():
+    (text,) = blocks("xml")
+    steps = read_steps(text, "msccl-xml")
+    prove(steps)
+    assert (steps.ranks, len(steps.moves)) == (2, 2)
+
+
+def test_the_programs_on_the_page_are_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ring.xml").write_text(FILES["msccl_ring_all_gather"][2](2))
+    Path("sum.json").write_text(FILES["mscclpp_packets_all_reduce"][2](2))
+    fused, written = blocks("python")
+    found = {"syncopate": syncopate}
+    # What is compiled there is large; that it is bound is enough.
+    monkeypatch.setattr(syncopate, "compile", lambda kernel, plan, **bound: plan, raising=False)
+    exec(fused, found)
+    assert "chunk.produce" in found["program"].text
+    assert found["gathered"].result.shape == (8192, 4096)
+    exec(written, found)
+    assert found["plan"].text.count("chunk.put") == 12
