@@ -17,7 +17,9 @@ from syncopate.importers.names import Format, Source
 if TYPE_CHECKING:
     from syncopate.importers.emit import Imported, emit_plan
     from syncopate.importers.formats import export_plan, import_plan, read_steps
+    from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
     from syncopate.importers.proof import prove
+    from syncopate.importers.reshard import reshard
     from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
 
 __all__ = [
@@ -25,22 +27,29 @@ __all__ = [
     "Collective",
     "Format",
     "Imported",
+    "Layout",
     "Memory",
     "Move",
     "Source",
     "Steps",
+    "alpa_layout",
+    "dtensor_layout",
     "emit_plan",
     "export_plan",
+    "gspmd_layout",
     "import_plan",
     "prove",
     "read_steps",
+    "reshard",
 ]
 
 # Loaded when first used: plans bring in MLIR.
 _HOMES = {
     **dict.fromkeys(("Imported", "emit_plan"), "emit"),
     **dict.fromkeys(("export_plan", "import_plan", "read_steps"), "formats"),
+    **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts"),
     "prove": "proof",
+    "reshard": "reshard",
     **dict.fromkeys(("Cells", "Collective", "Memory", "Move", "Steps"), "steps"),
 }
 
