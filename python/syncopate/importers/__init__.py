@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from syncopate.importers.formats import export_plan, import_plan, read_steps
     from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
     from syncopate.importers.proof import prove
-    from syncopate.importers.reshard import reshard
+    from syncopate.importers.resharding import reshard
     from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
 
 __all__ = [
@@ -49,7 +49,7 @@ _HOMES = {
     **dict.fromkeys(("export_plan", "import_plan", "read_steps"), "formats"),
     **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts"),
     "prove": "proof",
-    "reshard": "reshard",
+    "reshard": "resharding",
     **dict.fromkeys(("Cells", "Collective", "Memory", "Move", "Steps"), "steps"),
 }
 

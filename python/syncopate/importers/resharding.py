@@ -41,8 +41,9 @@ def reshard(
         smaller box of a rank is where it belongs in the larger one, else each begins with its box.
 
     Raises:
-        PlanError: Layouts are of different numbers of ranks, or there is no way from one to the other: from whole values
-            to parts of a sum, or from parts to something else than blocks of the sum, or all of it.
+        PlanError: Layouts are of different numbers of ranks, or there is no way from one to the other: from whole
+            values to parts of a sum, or from parts to something else than blocks of the sum, or all of it; or parts are
+            of several sizes.
     """
     ranks = len(src.boxes)
     if len(dst.boxes) != ranks:
