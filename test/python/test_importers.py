@@ -325,12 +325,15 @@ def test_the_programs_on_the_page_are_right(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ring.xml").write_text(FILES["msccl_ring_all_gather"][2](2))
     Path("sum.json").write_text(FILES["mscclpp_packets_all_reduce"][2](2))
-    fused, written = blocks("python")
+    fused, layouts, written = blocks("python")
     found = {"syncopate": syncopate}
     # What is compiled there is large; that it is bound is enough.
     monkeypatch.setattr(syncopate, "compile", lambda kernel, plan, **bound: plan, raising=False)
     exec(fused, found)
     assert "chunk.produce" in found["program"].text
     assert found["gathered"].result.shape == (8192, 4096)
+    exec(layouts, found)
+    assert "chunk.all_gather" in found["imported"].plan.text
+    assert found["summed"].plan.text.count("chunk.reduce_scatter") == 2
     exec(written, found)
     assert found["plan"].text.count("chunk.put") == 12
