@@ -40,7 +40,7 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
                canReduce(realization, *reduction, transfer.getParts());
       };
       if (!transfer.getRealization())
-        transfer.setRealization(canCarryOut(chosen) || !isLowered(chosen)
+        transfer.setRealization(canCarryOut(chosen) || !carriesTransfers(chosen)
                                     ? chosen
                                     : getReducing(chosen));
       Realization used = *transfer.getRealization();
@@ -62,11 +62,11 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
             << stringifyRealization(used) << ", which the host issues";
         return signalPassFailure();
       }
-      if (!isLowered(used)) {
+      if (!carriesTransfers(used)) {
         InFlightDiagnostic diag = transfer.emitOpError();
         diag << "expects one of the realizations";
         for (int64_t i = 0; i < kNumRealizations; ++i)
-          if (auto other = static_cast<Realization>(i); isLowered(other))
+          if (auto other = static_cast<Realization>(i); carriesTransfers(other))
             diag << " " << stringifyRealization(other);
         diag << ", but got " << stringifyRealization(used);
         return signalPassFailure();

@@ -57,8 +57,8 @@ constexpr chunk::Realization getReducing(chunk::Realization realization) {
                                   : chunk::Realization::LdstColocated;
 }
 
-/// Whether the compiler knows how to make a program of it.
-constexpr bool isLowered(chunk::Realization realization) {
+/// Whether transfers can be carried out so; the others are of collectives.
+constexpr bool carriesTransfers(chunk::Realization realization) {
   return isEngine(realization) || isDevice(realization);
 }
 

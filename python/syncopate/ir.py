@@ -108,11 +108,15 @@ def parse(text: str, context: ir.Context) -> ir.Module:
 def run_pipeline(module: ir.Module, pipeline: str) -> None:
     """Runs passes, such as ``syncopate-plan-pipeline{splits=2}``, on a module in place.
 
+    What each pass leaves is not verified again, which would take as long as the passes: `syncopate-opt` does that.
+
     Raises:
         PlanError: A pass refuses the module.
     """
     with module.context, translate_errors():
-        PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+        manager = PassManager.parse(f"builtin.module({pipeline})")
+        manager.enable_verifier(False)
+        manager.run(module.operation)
 
 
 @contextlib.contextmanager

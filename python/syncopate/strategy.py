@@ -61,7 +61,7 @@ class Strategy:
             all further calls. Without any, there are at most eight calls of as many waves each.
         slots: What library calls take at a time: rows or tiles.
         combine: Who adds the parts of a sum. If it is left out, its tiles do, or a role in one shot, which takes no
-            other choice; with realization nccl, it is `Combine.STRATEGY`.
+            other choice; with realization nccl, it is `Combine.COLLECTIVE`.
         shots: In how many steps the parts of an all-reduce come to all ranks; chosen by its size if it is left out, and
             two if `combine` is given.
         reducing: How transfers are carried out that add parts within a rank; `realization` if it is left out and can
@@ -113,7 +113,7 @@ class Strategy:
     @property
     def structure(self) -> tuple[Any, ...]:
         """The choices that templates make."""
-        combine = Combine.STRATEGY if self.leaves_collective else self.combine
+        combine = Combine.COLLECTIVE if self.leaves_collective else self.combine
         return (self.direction, combine, self.shots, self.reducing, self.gathering)
 
     @property
@@ -121,7 +121,7 @@ class Strategy:
         """Whether templates leave the collective of a sum itself in the plan."""
         if self.combine is None:
             return self.realization is Realization.NCCL
-        return self.combine is Combine.STRATEGY
+        return self.combine is Combine.COLLECTIVE
 
     @property
     def attribute(self) -> str:

@@ -32,7 +32,7 @@ def schedule(kind, tiles, waves=(), slots="tiles", ctas=SMS - LIBRARY, world=2):
     else:
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), "bf16"))
     config = GemmConfig(num_ctas=ctas, parts=1)
-    return schedule_gemm(plan, n, config, strategy, k=64, c=c, num_sms=SMS)
+    return schedule_gemm(plan, n, config, strategy, k=64, c=c, target=syncopate.Target(num_sms=SMS))
 
 
 def machine(curve, names=("all_reduce",), world=2, **changes):

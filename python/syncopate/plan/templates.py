@@ -53,7 +53,7 @@ def reduce_scatter_tiles(
         plan: The plan.
         buffer: What tiles compute, all of it on every rank: [M, …]. With more than two ranks, or with `Combine.ROLE`
             and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size; not with
-            `Combine.DESTINATION` or `Combine.STRATEGY`.
+            `Combine.DESTINATION` or `Combine.COLLECTIVE`.
         strategy: The choices: `combine`, `direction`, `reducing`; and `realization`, as far as nccl leaves the
             collective itself in the plan. `syncopate.compile` makes the others, and takes this strategy if it is given
             none.
