@@ -5,8 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Exchanges.h"
 #include "passes/Passes.h"
 #include "passes/Realizations.h"
+
+#include "mlir/IR/Builders.h"
 
 using namespace mlir;
 
@@ -33,16 +36,27 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       }
       chosen = *named;
     }
+    ArrayRef<int64_t> mesh = plan.getMesh();
+    std::optional<Realization> between =
+        plan.getStrategyOrDefault().getBetween();
+    auto choose = [&](TransferOpInterface transfer) {
+      int64_t src = transfer.getSrcRank(), dst = transfer.getDstRank();
+      // Ranks that differ in the last dimension only are those of a node.
+      if (between && mesh.size() > 1 && src / mesh.back() != dst / mesh.back())
+        return *between;
+      // Nobody sends to itself.
+      return src == dst && isExchange(chosen) ? getReducing(chosen) : chosen;
+    };
     for (auto transfer : plan.getBody().getOps<TransferOpInterface>()) {
+      Realization chosen = choose(transfer);
       auto reduction = transfer.getReduction();
       auto canCarryOut = [&](Realization realization) {
         return !reduction ||
                canReduce(realization, *reduction, transfer.getParts());
       };
       if (!transfer.getRealization())
-        transfer.setRealization(canCarryOut(chosen) || !isLowered(chosen)
-                                    ? chosen
-                                    : getReducing(chosen));
+        transfer.setRealization(canCarryOut(chosen) ? chosen
+                                                    : getReducing(chosen));
       Realization used = *transfer.getRealization();
       if (!canCarryOut(used)) {
         InFlightDiagnostic diag = transfer->emitOpError();
@@ -62,16 +76,9 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
             << stringifyRealization(used) << ", which the host issues";
         return signalPassFailure();
       }
-      if (!isLowered(used)) {
-        InFlightDiagnostic diag = transfer.emitOpError();
-        diag << "expects one of the realizations";
-        for (int64_t i = 0; i < kNumRealizations; ++i)
-          if (auto other = static_cast<Realization>(i); isLowered(other))
-            diag << " " << stringifyRealization(other);
-        diag << ", but got " << stringifyRealization(used);
-        return signalPassFailure();
-      }
     }
+    if (failed(makeExchanges(plan)))
+      return signalPassFailure();
     int64_t dedicated = llvm::count_if(getRoles(plan), isDedicated);
     int64_t ctas = dedicated == 0 ? 0
                    : commCtas     ? commCtas.getValue()
@@ -87,6 +94,35 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
       }
       kernel.setCommCtas(ctas);
     }
+  }
+
+private:
+  /// What two ranks carry out together becomes gets, for the one that receives
+  /// tells all others of it; and those of an exchange come to stand together.
+  static LogicalResult makeExchanges(PlanOp plan) {
+    for (auto transfer : llvm::make_early_inc_range(
+             plan.getBody().getOps<TransferOpInterface>())) {
+      if (!isExchange(*transfer.getRealization()))
+        continue;
+      if (transfer.getSrcRank() == transfer.getDstRank())
+        return transfer.emitOpError()
+               << "expects another rank than " << transfer.getSrcRank()
+               << " to receive it, by realization "
+               << stringifyRealization(*transfer.getRealization());
+      auto put = dyn_cast<PutOp>(*transfer);
+      if (!put)
+        continue;
+      OpBuilder builder(put);
+      auto get = GetOp::create(
+          builder, put.getLoc(), put.getSrc(), put.getSrcOffsets(),
+          put.getDst(), put.getDstOffsets(), put.getSizes(), put.getSrcRank(),
+          put.getDstRank(), ReductionAttr(), put.getDependencies(),
+          put.getRealizationAttr());
+      put.getToken().replaceAllUsesWith(get.getToken());
+      put.erase();
+    }
+    orderExchanges(plan);
+    return success();
   }
 };
 

@@ -219,14 +219,6 @@ def test_stores_by_pointers_are_refused():
     refuse("expects tiles to be stored by a descriptor of two dimensions", gemm_pointers)
 
 
-def test_transfers_are_no_library_calls():
-    def add(plan, c):
-        made = [plan.produce(c[:], rank=rank) for rank in range(2)]
-        plan.put(c[0:64], c[64:128], src_rank=0, dst_rank=1, after=made)
-
-    refuse("but got nccl", add=add)
-
-
 def test_small_blocks_are_refused():
     def add(plan, c):
         made = [plan.produce(c[:], rank=rank) for rank in range(2)]

@@ -16,7 +16,7 @@ from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import Call, library_ctas, plan_engine
+from syncopate.runtime.engine_plan import Call, Exchange, library_ctas, plan_engine
 from syncopate.runtime.groups import Group, Library, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
@@ -109,7 +109,7 @@ class RankState:
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
         self.library: Library | None = None
-        if any(isinstance(op, Call) for op in ops):
+        if any(isinstance(op, (Call, Exchange)) for op in ops):
             self.library = self._load_library(group)
         if ops:
             self.engine = Engine(
@@ -309,8 +309,8 @@ class RankState:
     def enqueue_engine(self) -> None:
         """Puts the engine commands on the side stream; before `launch`, since a copy may turn out to need an SM."""
         if self.engine is not None:
-            for leg in range(self.engine.legs):
-                for part in range(self.engine.parts(leg)):
+            for leg in self.engine.legs:
+                for part in range(len(leg.parts)):
                     self.engine.enqueue(leg, part)
 
     def launch(self, stream: int) -> None:
