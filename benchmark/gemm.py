@@ -13,9 +13,7 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -23,32 +21,25 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import torch
 from benchmark.common import report
 from benchmark.common.baselines import Baselines
-from benchmark.common.data import SETS, GemmData, make_data
-from benchmark.common.programs import (
-    NCCL,
-    REALIZATIONS,
-    Variant,
-    Workload,
-    build_program,
-    variants,
-)
+from benchmark.common.data import SETS, TOLERANCE, GemmData, make_data
+from benchmark.common.programs import NCCL, REALIZATIONS, Way, strategies
 from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
 
-from syncopate.errors import SyncopateError
-from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.loaded import LoadedProgram, measure_host_us
-
-TOLERANCE = 1e-2
+from syncopate.choices import Direction, Realization
+from syncopate.runtime import ProcessGroup
+from syncopate.runtime.loaded import measure_host_us
+from syncopate.workloads import GemmKind, GemmWorkload
+from syncopate.workloads.loaded import LoadedGemm
 
 
 @dataclasses.dataclass
 class Entry:
-    """A variant that was compiled and checked."""
+    """A way that was compiled and checked."""
 
-    variant: Variant
-    program: LoadedProgram
+    way: Way
+    program: LoadedGemm
     error: float
     candidate: Candidate
     host_us: float
@@ -75,7 +66,7 @@ def parse() -> argparse.Namespace:
     def numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
 
-    parser.add_argument("workload", type=Workload, help=", ".join(way.value for way in Workload))
+    parser.add_argument("workload", type=GemmKind, help=", ".join(kind.value for kind in GemmKind))
     parser.add_argument("--shapes", default="", help="MxNxK or (parts of) names, comma-separated")
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds")
     parser.add_argument("--calls", type=int, default=60, help="checked calls of each program")
@@ -122,16 +113,19 @@ def measure_shape(
     peak: float,
 ) -> tuple[list[report.Row], bool]:
     """All rows of one shape, and whether every result was right and the same bits every time."""
-    workload = options.workload
+    kind = options.workload
     m, n, k = shape
-    session.say(f"{workload.value} {name}: M {m}, N {n}, K {k}")
-    data = make_data(workload, shape, session)
+    workload = GemmWorkload(kind, m, n, k, session.world_size)
+    packed = workload.packed()
+    default = Way(packed.default_strategy(packed.choose_config()))
+    session.say(f"{kind.value} {name}: M {m}, N {n}, K {k}")
+    data = make_data(workload, session)
     baselines = Baselines(workload, data, session)
     gemms, alone = baselines.gemms(), baselines.communication()
     sequence, again = baselines.sequence(), baselines.sequence("cublas_nccl again")
     splits = baselines.split_streams()
-    async_tp = attempt(session, "async_tp", baselines.async_tp)
-    entries, good = load_all(session, shape, data, options)
+    async_tp = session.attempt("async_tp", baselines.async_tp)
+    entries, good = load_all(session, workload, data, options)
     candidates = [*gemms, alone, sequence, *splits, *([async_tp] if async_tp else [])]
     candidates += [entry.candidate for entry in entries] + [again]
     session.compare(candidates, options.rounds, SETS)
@@ -143,9 +137,10 @@ def measure_shape(
     }
     rows = [
         report.Row(
-            suite=workload.value, workload=name, world_size=session.world_size, dtype="bf16", M=m, N=n, K=k,
-            variant=entry.variant.name, realization=entry.variant.realization, direction=entry.variant.direction,
-            splits=entry.variant.splits, default=entry.variant == Variant(),
+            suite=kind.value, workload=name, world_size=session.world_size, dtype="bf16", M=m, N=n, K=k,
+            variant=entry.way.name, realization=Realization(entry.way.strategy.realization).value,
+            direction=Direction(entry.way.strategy.direction).value, splits=entry.way.strategy.splits,
+            default=entry.way == default,
             us=entry.candidate.us, gemm_us=min(way.us for way in gemms), local_gemm_us=gemms[-1].us,
             comm_us=alone.us, link_us=baselines.received_bytes / peak * 1e6, baselines=measured,
             rel_err=entry.error, calls_checked=options.calls, spread=abs(sequence.us / again.us - 1),
@@ -160,64 +155,60 @@ def measure_shape(
 
 def load_all(
     session: Session,
-    shape: tuple[int, int, int],
+    workload: GemmWorkload,
     data: GemmData,
     options: argparse.Namespace,
 ) -> tuple[list[Entry], bool]:
-    """Compiles, loads and checks every variant; one that fails on any rank is dropped on all."""
+    """Compiles, loads and checks every strategy; one that fails on any rank is dropped on all."""
     group, entries, good = ProcessGroup(), [], True
-    names = options.realizations.split(",")
-    for variant in variants(
+    packed = workload.packed()
+    config = packed.choose_config()
+    for strategy in strategies(
         options.workload,
-        names,
+        options.realizations.split(","),
         options.splits,
         options.comm_ctas,
         options.pauses,
         options.waves,
         options.slots,
+        base=packed.default_strategy(config),
     ):
-        if options.only not in variant.name:
+        way = Way(strategy)
+        if options.only not in way.name:
             continue
 
-        def make(variant: Variant = variant) -> LoadedProgram:
-            program = build_program(
-                *shape,
-                variant,
-                world_size=session.world_size,
-                workload=options.workload,
-                timeout=20.0,
-            )
-            return load(program, group)
+        def make(way: Way = way) -> LoadedGemm:
+            return workload.load(group, way.strategy, config=config, timeout=20.0)
 
-        program = attempt(session, variant.name, make)
+        program = session.attempt(way.name, make)
         if program is None:
             continue
 
-        def call(given: torch.Tensor, program: LoadedProgram = program) -> torch.Tensor:
+        def call(given: torch.Tensor, program: LoadedGemm = program) -> torch.Tensor:
             out: torch.Tensor = program(a=given, b=data.weight)
             return out
 
-        session.say(f"checking {variant.name}")
+        session.say(f"checking {way.name}")
         error, same = data.check_calls(call, options.calls)
         program.synchronize()
         # A NaN would get lost in a maximum.
         error = session.maximum([error if error == error else float("inf")])[0]
         if error >= TOLERANCE or not session.agree(same):
             good = False
-            session.say(f"WRONG {variant.name}: relative error {error:.2e}, same bits: {same}")
+            session.say(f"WRONG {way.name}: relative error {error:.2e}, same bits: {same}")
         entries += [
-            make_entry(session, way, program, error, data)
-            for way in (variant, dataclasses.replace(variant, zero_copy=True))
-            if not way.zero_copy or (options.zero_copy and program.program.buffers[0].inputs)
+            make_entry(session, this, program, error, data)
+            for this in (way, Way(strategy, zero_copy=True))
+            if not this.zero_copy or (options.zero_copy and takes_symmetric(program))
         ]
     return entries, good
 
 
 def make_entry(
-    session: Session, variant: Variant, program: LoadedProgram, error: float, data: GemmData
+    session: Session, way: Way, program: LoadedGemm, error: float, data: GemmData
 ) -> Entry:
-    """A variant with what times it. A zero-copy input is written before the time starts, by whoever makes it."""
-    tensors = {"b": data.weight} if variant.zero_copy else {"a": data.inputs[0], "b": data.weight}
+    """A way with what times it. A zero-copy input is written before the time starts, by whoever makes it."""
+    tensors = {"b": data.weight} if way.zero_copy else {"a": data.inputs[0], "b": data.weight}
     host_us = session.maximum([measure_host_us(program, 20, **tensors)])[0]
 
     def plain(i: int) -> torch.Tensor:
@@ -229,26 +220,21 @@ def make_entry(
         return out
 
     def write(i: int) -> None:
-        program.acquire()
-        program.input("a").copy_(data.inputs[i])
+        program.loaded.acquire()
+        program.loaded.input("a").copy_(data.inputs[i])
 
     candidate = (
-        Candidate(variant.name, symmetric, prepare=write)
-        if variant.zero_copy
-        else Candidate(variant.name, plain)
+        Candidate(way.name, symmetric, prepare=write)
+        if way.zero_copy
+        else Candidate(way.name, plain)
     )
-    return Entry(variant, program, error, candidate, host_us)
+    return Entry(way, program, error, candidate, host_us)
 
 
-def attempt(session: Session, what: str, make: Callable[[], Any]) -> Any:
-    """What `make` returns, or None on every rank if it fails on any."""
-    result, failed = None, False
-    try:
-        result = make()
-    except (SyncopateError, RuntimeError) as error:
-        failed = True
-        print(f"{what} on rank {session.rank}: {error}", flush=True)
-    return result if session.agree(not failed) else None
+def takes_symmetric(program: LoadedGemm) -> bool:
+    """Whether an input can be written where calls read it."""
+    moves = any(program.loaded.program.buffers[0].inputs)
+    return moves and program.workload.packed() == program.workload
 
 
 if __name__ == "__main__":

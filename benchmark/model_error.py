@@ -23,6 +23,7 @@ import numpy as np
 from benchmark.common.predictions import is_fitted, predict_local_us, predict_row, read_rows
 from benchmark.common.tables import Measured
 
+from syncopate.choices import Combine, Direction, Realization
 from syncopate.model import Machine, find_preset, load_machine, preset_names
 
 TARGET = 0.05
@@ -65,7 +66,7 @@ def main() -> int:
             part = "fit" if is_fitted(row) else "validation"
             print(
                 f"{found.error:+7.1%} {row.us:8.1f} {found.us:8.1f} {part:10} {row.workload.value} "
-                f"{'x'.join(map(str, row.shape))} {row.variant.name}"
+                f"{'x'.join(map(str, row.shape))} {row.way.name}"
             )
     command = " ".join(["python benchmark/model_error.py", *sys.argv[1:]])
     text = report(machine, rows, command)
@@ -109,8 +110,10 @@ def report(machine: Machine, rows: Sequence[Predicted], command: str) -> str:
     kinds: dict[tuple[str, str, str, str], list[Predicted]] = {}
     for found in rows:
         row = found.row
-        adds = row.variant.combine.value if row.workload.sums else ""
-        key = (row.workload.value, row.variant.realization, row.variant.direction, adds)
+        strategy = row.way.strategy
+        adds = Combine(strategy.combine or Combine.TILES).value if row.workload.sums else ""
+        realization = Realization(strategy.realization).value
+        key = (row.workload.value, realization, Direction(strategy.direction).value, adds)
         kinds.setdefault(key, []).append(found)
     lines += [_line(list(key), some) for key, some in sorted(kinds.items())]
     for name in dict.fromkeys(found.row.workload.value for found in rows):

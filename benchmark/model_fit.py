@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
 from benchmark.common.predictions import is_fitted, predict_local_us, predict_row, read_rows
-from benchmark.common.programs import Workload
 from benchmark.common.tables import Measured
 
+from syncopate import choices
 from syncopate.abi import Realization
 from syncopate.model import (
     CollectiveCurve,
@@ -37,6 +37,7 @@ from syncopate.model import (
     TopologyKind,
     TransferCurve,
 )
+from syncopate.workloads import GemmKind
 
 Values = dict[str, float]
 
@@ -94,9 +95,7 @@ def main() -> int:
     search(values, list(COMMON), error_of(usual, collectives), "push")
     for role in Realization:
         names = [name for name in OTHERS if name.startswith(f"{role.spelling}.")]
-        mine = [
-            row for row in rows if row.variant.realization == role.spelling and not is_usual(row)
-        ]
+        mine = [row for row in rows if role_of(row) is role and not is_usual(row)]
         if mine:
             search(values, names, error_of(mine, collectives), role.spelling)
     for name, value in values.items():
@@ -107,13 +106,18 @@ def main() -> int:
     return 0
 
 
+def role_of(row: Measured) -> Realization:
+    """Who carries out the transfers of a row."""
+    return Realization[choices.Realization(row.way.strategy.realization).name]
+
+
 def is_usual(row: Measured) -> bool:
     """Whether it is what most rows are: the default realization or the engine, pushing, nothing added at others."""
-    variant = row.variant
+    strategy = row.way.strategy
     return (
-        variant.realization in ("ldst_colocated", "copy_engine")
-        and variant.direction == "push"
-        and variant.combine.value == "tiles"
+        role_of(row) in (Realization.LDST_COLOCATED, Realization.COPY_ENGINE)
+        and strategy.direction is choices.Direction.PUSH
+        and strategy.combine is None
     )
 
 
@@ -171,10 +175,10 @@ def _limited(name: str, value: float) -> float:
 def fit_collectives(rows: Sequence[Measured]) -> tuple[CollectiveCurve, ...]:
     """NCCL alone, which the tables give by shape: the medians of each size."""
     names = {
-        Workload.AG_GEMM: "all_gather",
-        Workload.GEMM_RS: "reduce_scatter",
-        Workload.GEMM_AR: "all_reduce",
-        Workload.GEMM_A2A: "all_to_all",
+        GemmKind.AG_GEMM: "all_gather",
+        GemmKind.GEMM_RS: "reduce_scatter",
+        GemmKind.GEMM_AR: "all_reduce",
+        GemmKind.GEMM_A2A: "all_to_all",
     }
     curves = []
     for workload, name in names.items():
@@ -182,7 +186,7 @@ def fit_collectives(rows: Sequence[Measured]) -> tuple[CollectiveCurve, ...]:
         for row in rows:
             if row.workload is workload:
                 m, n, k = row.shape
-                nbytes = 2 * m * (k if workload is Workload.AG_GEMM else n)
+                nbytes = 2 * m * (k if workload is GemmKind.AG_GEMM else n)
                 times.setdefault(nbytes, []).append(row.nccl_us)
         points = sorted((nbytes, float(np.median(some))) for nbytes, some in times.items())
         if len(points) == 1:

@@ -18,8 +18,6 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmark.common.programs import Workload
-
 import syncopate
 from syncopate.kernels import GemmConfig
 from syncopate.model import (
@@ -32,10 +30,9 @@ from syncopate.model import (
     predict,
     predict_gemm_us,
 )
-from syncopate.model.schedules import schedule_gemm
-from syncopate.plan.templates import reduce_scatter_tiles
+from syncopate.workloads import GemmKind, GemmWorkload
 
-SHAPES = {Workload.AG_GEMM: (8192, 3584, 8192), Workload.GEMM_RS: (8192, 8192, 3584)}
+SHAPES = {GemmKind.AG_GEMM: (8192, 3584, 8192), GemmKind.GEMM_RS: (8192, 8192, 3584)}
 REALIZATIONS = ("copy_engine", "ldst_colocated", "tma_colocated", "tma_dedicated")
 MACHINES = {
     "h200-w2": (2, "direct"),
@@ -54,7 +51,7 @@ CLUSTERS = (64, 128, 256, 512, 1024)
 class Cell:
     """One prediction, in microseconds."""
 
-    workload: Workload
+    workload: GemmKind
     realization: str
     us: float
     bound_us: float
@@ -121,7 +118,7 @@ def main() -> int:
 def cluster_line(gpus: int) -> str:
     """A row of the closed form."""
     machine = find_preset(f"h100-w{gpus}-predicted")
-    m, n, k = SHAPES[Workload.GEMM_RS]
+    m, n, k = SHAPES[GemmKind.GEMM_RS]
     config = GemmConfig()
     cost = gemm_cost(
         machine, k, block_m=config.block_m, block_n=config.block_n, block_k=config.block_k
@@ -139,44 +136,29 @@ def cluster_line(gpus: int) -> str:
     )
 
 
-def make_plan(
-    workload: Workload, shape: tuple[int, int, int], ranks: int, node_size: int
-) -> tuple[syncopate.Plan, dict[str, syncopate.Buffer]]:
-    """The plan, on a mesh of nodes if the machine has such, and A or C."""
-    m, n, k = shape
-    mesh = [ranks // node_size, node_size] if 1 < node_size < ranks else [ranks]
-    plan = syncopate.Plan(workload.value, mesh=mesh)
-    if workload is Workload.AG_GEMM:
-        a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
-        plan.all_gather(a)
-        return plan, {"a": a}
-    c = plan.buffer("c", (m, n), "bf16")
-    reduce_scatter_tiles(plan, c)
-    return plan, {"c": c}
-
-
 def cells(machine: Machine, ranks: int, algorithm: str) -> Iterator[Cell]:
     """The predictions for one machine."""
-    for workload, shape in SHAPES.items():
+    size = machine.topology.node_size
+    node_size = size if 1 < size < ranks else None
+    target = syncopate.Target(num_sms=machine.sms)
+    for kind, shape in SHAPES.items():
         m, n, k = shape
         config = GemmConfig.choose(m, n, num_sms=machine.sms)
-        cost = gemm_cost(
-            machine, k, block_m=config.block_m, block_n=config.block_n, block_k=config.block_k
-        )
+        workload = GemmWorkload(kind, m, n, k, ranks, node_size=node_size)
+        cost = workload.cost(config, machine)
         rows, columns = config.tiles(m, n)
         parts = config.count_parts(m, n, k, machine.sms)
         gemm_us = predict_gemm_us(machine, cost, rows * columns, parts=parts)
         for realization in REALIZATIONS:
-            plan, buffers = make_plan(workload, shape, ranks, machine.topology.node_size)
             strategy = syncopate.Strategy(
-                algorithm=algorithm if workload is Workload.AG_GEMM else "direct",
+                algorithm=algorithm if kind is GemmKind.AG_GEMM else "direct",
                 realization=realization,
                 group_m=config.group_m,
             )
-            schedule = schedule_gemm(plan, n, config, strategy, k=k, num_sms=machine.sms, **buffers)
+            schedule = workload.schedule(strategy, config, target)
             alone = predict(schedule, KernelCost(1e-3), machine)
             yield Cell(
-                workload,
+                kind,
                 realization,
                 predict(schedule, cost, machine).us,
                 find_lower_bound(schedule, cost, machine).us,

@@ -1,6 +1,6 @@
 """Runs the lit and the pytest suites and prints `N passed, N failed` last.
 
-The exit code is zero if tests ran and none failed.
+The exit code is zero if tests ran and none failed. Slow tests run with SYNCOPATE_SLOW_TESTS=1 in the environment.
 """
 
 import os
@@ -83,10 +83,14 @@ def list_suites() -> list[Suite]:
         # Tests that share GPUs would wait for each other's kernels.
         Suite("pytest on gpus", ["-m", "pytest", "test/gpu"]),
     ]
+    if os.environ.get("SYNCOPATE_SLOW_TESTS") == "1":
+        command = ["-m", "pytest", jobs, "--ignore=test/gpu", "-m", "slow"]
+        suites.append(Suite("slow pytest", command))
     oldest = Path(sys.prefix) / "oldest-triton"
     if oldest.exists():
-        # pip installs the newest Triton; this runs the same tests with the oldest.
+        # pip installs the newest Triton; this runs the tests that depend on it with the oldest.
         command = ["-m", "pytest", jobs, "--ignore=test/gpu", "--ignore=test/tools"]
+        command += ["-m", "not slow and not any_triton"]
         suites.append(Suite("pytest with oldest triton", command, {"PYTHONPATH": str(oldest)}))
     return suites
 

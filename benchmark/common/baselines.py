@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 from benchmark.common.data import GemmData
-from benchmark.common.programs import Workload, choose_config, tma_can_address
 from benchmark.common.session import Candidate, Session
 
 from syncopate.kernels import gemm, gemm_pointers
+from syncopate.workloads import GemmKind, GemmWorkload
 
 __all__ = ["Baselines"]
 
@@ -21,25 +21,26 @@ SPLITS = (2, 4, 8)
 class Baselines:
     """Candidates for one workload on one rank."""
 
-    def __init__(self, workload: Workload, data: GemmData, session: Session) -> None:
+    def __init__(self, workload: GemmWorkload, data: GemmData, session: Session) -> None:
         self.workload, self.data, self.session = workload, data, session
-        m, n, k = data.shape
+        self.kind = GemmKind(workload.kind)
+        m, n, k = workload.shape
         self.rows = m // session.world_size
         self.c = torch.empty((m, n), dtype=torch.bfloat16, device="cuda")
         # What moves: the factor before the GEMM, or its product after it.
-        self.before = workload in (Workload.AG_GEMM, Workload.A2A_GEMM)
+        self.before = self.kind.is_before
         moved = (m, k) if self.before else (m, n)
-        if workload is Workload.GEMM_RS:
+        if self.kind is GemmKind.GEMM_RS:
             moved = (self.rows, n)
         self.moved = torch.empty(moved, dtype=torch.bfloat16, device="cuda")
-        if workload is Workload.GEMM_AR:
+        if self.kind is GemmKind.GEMM_AR:
             self.moved = self.c
 
     @property
     def received_bytes(self) -> int:
         """Bytes that a rank receives from others at least."""
         _, n, k = self.data.shape
-        shots = 2 if self.workload is Workload.GEMM_AR else 1
+        shots = 2 if self.kind is GemmKind.GEMM_AR else 1
         row = (k if self.before else n) * self.c.element_size()
         received: int = shots * (self.session.world_size - 1) * self.rows * row
         return received
@@ -70,9 +71,9 @@ class Baselines:
     def split_streams(self) -> list[Candidate]:
         """NCCL on a second stream, piece by piece, while the GEMM of other pieces runs."""
         make = {
-            Workload.AG_GEMM: self._split_gather,
-            Workload.A2A_GEMM: self._split_exchange_before,
-        }.get(self.workload, self._split_after)
+            GemmKind.AG_GEMM: self._split_gather,
+            GemmKind.A2A_GEMM: self._split_exchange_before,
+        }.get(self.kind, self._split_after)
         return [
             Candidate(f"split_streams/{pieces}", make(pieces))
             for pieces in SPLITS
@@ -95,7 +96,7 @@ class Baselines:
             )
             return out
 
-        call = {Workload.AG_GEMM: gather, Workload.GEMM_RS: scatter}.get(self.workload)
+        call = {GemmKind.AG_GEMM: gather, GemmKind.GEMM_RS: scatter}.get(self.kind)
         if call is None:
             return None
         # CUDA may wait for all kernels before it loads another one, and the operator's kernels wait for other ranks:
@@ -115,11 +116,11 @@ class Baselines:
 
     def _communicate(self, i: int) -> torch.Tensor:
         given = self.data.inputs[i] if self.before else self.c
-        if self.workload is Workload.AG_GEMM:
+        if self.kind is GemmKind.AG_GEMM:
             dist.all_gather_into_tensor(self.moved, given)
-        elif self.workload is Workload.GEMM_RS:
+        elif self.kind is GemmKind.GEMM_RS:
             dist.reduce_scatter_tensor(self.moved, given)
-        elif self.workload is Workload.GEMM_AR:
+        elif self.kind is GemmKind.GEMM_AR:
             dist.all_reduce(self.moved)
         else:
             dist.all_to_all_single(self.moved, given)
@@ -130,7 +131,7 @@ class Baselines:
 
         m, n, k = self.data.shape
         ctas = torch.cuda.get_device_properties().multi_processor_count
-        config = dataclasses.replace(choose_config(m, n, k), num_ctas=ctas)
+        config = dataclasses.replace(self.workload.choose_config(), num_ctas=ctas)
         parts = config.count_parts(m, n, k, ctas)
         constants = {**config.constexprs(), **config.options(), "PARTS": parts}
         if parts > 1:
@@ -138,7 +139,7 @@ class Baselines:
             constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
             constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
         grid = (ctas,)
-        if not tma_can_address(n, k):
+        if not self.workload.uses_tma:
 
             def by_pointers(i: int) -> torch.Tensor:
                 a, b = self.data.factors[i], self.data.weight
@@ -229,9 +230,9 @@ class Baselines:
         ]
 
         def move(piece: torch.Tensor, some: slice) -> None:
-            if self.workload is Workload.GEMM_RS:
+            if self.kind is GemmKind.GEMM_RS:
                 dist.reduce_scatter_tensor(self.moved[some], piece.view(-1, n))
-            elif self.workload is Workload.GEMM_A2A:
+            elif self.kind is GemmKind.GEMM_A2A:
                 dist.all_to_all(list(self._blocks(self.moved)[:, some]), list(piece))
             else:
                 dist.all_reduce(piece)

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from benchmark.common.programs import Workload
 from benchmark.common.session import Session
 
-__all__ = ["SETS", "GemmData", "make_data"]
+from syncopate.workloads import GemmKind, GemmWorkload
+
+__all__ = ["SETS", "TOLERANCE", "GemmData", "make_data"]
 
 SETS = 3
+TOLERANCE = 1e-2
+"""A result that is off by more, relative to the reference, is wrong."""
+
 SCALES = (1.0, 2.0, 0.5, 4.0, 0.25)
 
 
@@ -67,18 +71,18 @@ class GemmData:
         return float(torch.stack(errors).max()), bool(same)
 
 
-def make_data(workload: Workload, shape: tuple[int, int, int], session: Session) -> GemmData:
+def make_data(workload: GemmWorkload, session: Session) -> GemmData:
     """Draws this rank's data.
 
     Args:
-        workload: The workload.
-        shape: M, N, K of one rank's GEMM; M is a multiple of the number of ranks.
+        workload: The workload, with M a multiple of the number of ranks.
         session: The ranks.
 
     Raises:
         SystemExit: It is not.
     """
-    m, n, k = shape
+    m, n, k = workload.shape
+    kind = GemmKind(workload.kind)
     world, rank = session.world_size, session.rank
     if m % world:
         raise SystemExit(
@@ -92,25 +96,25 @@ def make_data(workload: Workload, shape: tuple[int, int, int], session: Session)
 
     block = slice(rank * (m // world), (rank + 1) * (m // world))
     weight = draw(n, 1000 + rank)
-    if workload is Workload.AG_GEMM:
+    if kind is GemmKind.AG_GEMM:
         factors = [draw(m, i) for i in range(SETS)]
         inputs = [whole[block].clone() for whole in factors]
     else:
         inputs = [draw(m, 10 * i + rank) for i in range(SETS)]
         factors = inputs
-    if workload is Workload.A2A_GEMM:
+    if kind is GemmKind.A2A_GEMM:
         factors = [_exchange(given) for given in inputs]
     references = []
     for a in factors:
         product = a.float() @ weight.float().T
-        if workload.sums:
+        if kind.sums:
             dist.all_reduce(product)
-        if workload is Workload.GEMM_RS:
+        if kind is GemmKind.GEMM_RS:
             product = product[block].clone()
-        if workload is Workload.GEMM_A2A:
+        if kind is GemmKind.GEMM_A2A:
             product = _exchange(product)
         references.append(product)
-    return GemmData(shape, inputs, factors, weight, references)
+    return GemmData(workload.shape, inputs, factors, weight, references)
 
 
 def _exchange(blocks: torch.Tensor) -> torch.Tensor:

@@ -9,23 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmark.common.programs import (
-    Variant,
-    Workload,
-    make_strategy,
-    plan_workload,
-    tma_can_address,
-)
+from benchmark.common.programs import Way
 from benchmark.common.tables import Measured, read_table
 
-import syncopate
 from syncopate.kernels import GemmConfig
 from syncopate.model import KernelCost, Machine, Timeline, gemm_cost, predict, predict_gemm_us
-from syncopate.model.schedules import schedule_gemm
+from syncopate.workloads import GemmKind, GemmWorkload
 
 __all__ = ["FIT_SHAPES", "is_fitted", "predict_local_us", "predict_row", "read_rows"]
 
 Shape = tuple[int, int, int]
+
+RANKS = 2
+"""Of the rows."""
 
 TABLES = ("models-w2-h200.md", "matrix-w2-h200.md")
 
@@ -49,7 +45,7 @@ FIT_EXCHANGE = (4096, 8192, 8192)
 
 def is_fitted(row: Measured) -> bool:
     """Whether a row may be used to fit a machine; all others are for validation only."""
-    if row.workload in (Workload.A2A_GEMM, Workload.GEMM_A2A):
+    if row.workload.collective == "all_to_all":
         return row.shape == FIT_EXCHANGE
     return row.shape in FIT_SHAPES
 
@@ -61,8 +57,7 @@ def read_rows(folder: Path) -> Iterator[Measured]:
     """
     for name in TABLES:
         for row in read_table(folder / name):
-            _, n, k = row.shape
-            if tma_can_address(n, k):
+            if GemmWorkload(row.workload, *row.shape, RANKS).uses_tma:
                 yield row
 
 
@@ -74,11 +69,10 @@ def choose_measured_config(m: int, n: int) -> GemmConfig:
     return large if rounds[0] <= 0.535 * rounds[1] else narrow
 
 
-def measured_splits(workload: Workload, shape: Shape) -> int:
+def measured_splits(kind: GemmKind, shape: Shape) -> int:
     """The pieces of a transfer by size in the rows on two ranks: of 8 MiB or more, at most four, however few rows."""
     m, n, k = shape
-    before = workload in (Workload.AG_GEMM, Workload.A2A_GEMM)
-    return min(max(m // 2 * (k if before else n) * 2 // (8 << 20), 1), 4)
+    return min(max(m // RANKS * (k if kind.is_before else n) * 2 // (8 << 20), 1), 4)
 
 
 def tile_cost(machine: Machine, shape: Shape) -> KernelCost:
@@ -99,22 +93,16 @@ def predict_local_us(machine: Machine, shape: Shape) -> float:
 
 def predict_row(machine: Machine, row: Measured) -> Timeline:
     """The timeline of a row."""
-    schedule = schedule_row(row.workload, row.shape, row.variant)
+    schedule = schedule_row(row.workload, row.shape, row.way)
     cost = tile_cost(machine, row.shape)
-    return predict(schedule, cost, machine, in_place=row.variant.zero_copy)
+    return predict(schedule, cost, machine, in_place=row.way.zero_copy)
 
 
 @functools.cache
-def schedule_row(workload: Workload, shape: Shape, variant: Variant) -> Any:
-    """The schedule of a row on two ranks."""
-    m, n, k = shape
-    config = choose_measured_config(m, n)
-    strategy = dataclasses.replace(
-        make_strategy(variant, workload, config),
-        splits=variant.splits or measured_splits(workload, shape),
-    )
-    plan, bound = plan_workload(shape, strategy, 2, workload)
-    buffers = {
-        name: bound[name] for name in ("a", "c") if isinstance(bound.get(name), syncopate.Buffer)
-    }
-    return schedule_gemm(plan, n, config, strategy, k=k, **buffers)
+def schedule_row(kind: GemmKind, shape: Shape, way: Way) -> Any:
+    """The schedule of a row."""
+    m, n, _ = shape
+    splits = way.strategy.splits or measured_splits(kind, shape)
+    strategy = dataclasses.replace(way.strategy, splits=splits)
+    workload = GemmWorkload(kind, *shape, RANKS)
+    return workload.schedule(strategy, choose_measured_config(m, n))

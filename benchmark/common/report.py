@@ -112,7 +112,7 @@ def file_stem(suite: str, world_size: int, gpu: str) -> str:
 def write_json(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> None:
     """Writes `{"meta": …, "rows": […]}`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = {"meta": dict(meta), "rows": [_rounded(asdict(row)) for row in rows]}
+    data = {"meta": dict(meta), "rows": [round_numbers(asdict(row)) for row in rows]}
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
@@ -150,33 +150,37 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
         chosen = [row for row in rows if row.shape == shape]
         first = chosen[0]
         baselines = {name: us for row in chosen for name, us in row.baselines.items()}
-        named = ", ".join(f"{name} {_us(us)}" for name, us in baselines.items())
+        named = ", ".join(f"{name} {format_us(us)}" for name, us in baselines.items())
         lines += [
             "",
             f"## {first.workload}: M {shape[0]}, N {shape[1]}, K {shape[2]} ({first.dtype}, one rank's)",
             "",
-            f"GEMM alone {_us(first.gemm_us)} (the local kernel, unfused: {_us(first.local_gemm_us)}), "
-            f"NCCL alone {_us(first.comm_us)}, "
-            f"link {_us(first.link_us)}; baselines: {named}; spread {100 * first.spread:.1f} %",
+            f"GEMM alone {format_us(first.gemm_us)} (the local kernel, unfused: {format_us(first.local_gemm_us)}), "
+            f"NCCL alone {format_us(first.comm_us)}, "
+            f"link {format_us(first.link_us)}; baselines: {named}; spread {100 * first.spread:.1f} %",
             "",
             f"| {' | '.join(_COLUMNS)} |",
             "|---" * len(_COLUMNS) + "|",
         ]
         for row in sorted(chosen, key=lambda row: row.us):
-            cells = [row.variant + (" (default)" if row.default else ""), _us(row.us)]
+            cells = [row.variant + (" (default)" if row.default else ""), format_us(row.us)]
             cells += [f"{row.us / row.gemm_us:.3f}", f"{row.speedup:.2f}x", f"{row.efficiency:.2f}"]
             cells += [f"{row.rel_err:.1e}", f"{row.host_us:.0f}", row.verdict]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 
-def _us(value: float | None) -> str:
+def format_us(value: float | None) -> str:
+    """Microseconds for a table."""
     if value is None:
         return "-"
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def _rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
+    """Plain data with five digits of each number that is no integer."""
     if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
+        return {name: round_numbers(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [round_numbers(item) for item in value]
     return float(f"{value:.5g}") if isinstance(value, float) else value

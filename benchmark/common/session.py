@@ -12,9 +12,12 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from syncopate.errors import SyncopateError
 
 HOLD_CYCLES = 1_000_000  # about half a millisecond, more than any candidate needs to enqueue a call
 
@@ -66,25 +69,50 @@ class Session:
         """Whether it is good on every rank."""
         return self.maximum([0.0 if good else 1.0])[0] == 0.0
 
-    def compare(self, candidates: Sequence[Candidate], rounds: int, sets: int) -> None:
-        """Times the candidates in turns and fills in `times_us`; two rounds more warm up."""
+    def attempt(self, what: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, or None on every rank if it fails on any."""
+        result, failed = None, False
+        try:
+            result = make()
+        except (SyncopateError, RuntimeError) as error:
+            failed = True
+            print(f"{what} on rank {self.rank}: {error}", flush=True)
+        return result if self.agree(not failed) else None
+
+    def compare(
+        self,
+        candidates: Sequence[Candidate],
+        rounds: int,
+        sets: int,
+        hold_cycles: int = HOLD_CYCLES,
+    ) -> None:
+        """Times the candidates in turns and fills in `times_us`; two rounds more warm up.
+
+        Args:
+            candidates: What to time.
+            rounds: Calls of each that count.
+            sets: Sets of inputs, which take turns.
+            hold_cycles: For how long the GPU is held while a call is enqueued.
+        """
         for round_ in range(-2, rounds):
             events = []
             for candidate in candidates:
-                events.append(self._time(candidate, round_ % sets))
+                events.append(self._time(candidate, round_ % sets, hold_cycles))
             torch.cuda.synchronize()
             times = self.maximum([1e3 * start.elapsed_time(end) for start, end in events])
             if round_ >= 0:
                 for candidate, time_us in zip(candidates, times, strict=True):
                     candidate.times_us.append(time_us)
 
-    def _time(self, candidate: Candidate, index: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    def _time(
+        self, candidate: Candidate, index: int, hold_cycles: int
+    ) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         if candidate.prepare is not None:
             candidate.prepare(index)
         if candidate.poison is not None:
             candidate.poison.fill_(float("nan"))
-        torch.cuda._sleep(HOLD_CYCLES)
+        torch.cuda._sleep(hold_cycles)
         self.align()
         start.record()
         candidate.call(index)

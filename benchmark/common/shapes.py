@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from benchmark.common.programs import Workload
+from syncopate.workloads import GemmKind
 
 __all__ = ["find_shapes"]
 
@@ -32,18 +32,18 @@ RAGGED = {
 SUMS = {"k3584": (8192, 8192, 3584), "k4096": (8192, 8192, 4096)}
 
 
-def find_shapes(workload: Workload, names: str, world_size: int) -> dict[str, Shape]:
+def find_shapes(kind: GemmKind, names: str, world_size: int) -> dict[str, Shape]:
     """The shapes by name: all of a workload, or some.
 
     Args:
-        workload: The workload.
+        kind: What moves.
         names: Names or parts of names of its shapes, or MxNxK, comma-separated; all of them if it is empty.
         world_size: Number of ranks.
 
     Raises:
         SystemExit: One is neither.
     """
-    known = _all(workload, world_size)
+    known = _all(kind, world_size)
     chosen: dict[str, Shape] = {}
     for text in [part for part in names.split(",") if part]:
         found = {name: shape for name, shape in known.items() if text in name}
@@ -59,10 +59,10 @@ def find_shapes(workload: Workload, names: str, world_size: int) -> dict[str, Sh
     return chosen or known
 
 
-def _all(workload: Workload, world_size: int) -> dict[str, Shape]:
-    if workload in (Workload.A2A_GEMM, Workload.GEMM_A2A):
+def _all(kind: GemmKind, world_size: int) -> dict[str, Shape]:
+    if kind in (GemmKind.A2A_GEMM, GemmKind.GEMM_A2A):
         return {f"{m}x{n}x{k}": (m, n, k) for m, n, k in EXCHANGES}
-    gathers = workload is Workload.AG_GEMM
+    gathers = kind is GemmKind.AG_GEMM
     shapes = {} if gathers else dict(SUMS)
     for rows, cut in itertools.product(ROWS, dict.fromkeys((CUT, world_size))):
         for model, (hidden, width) in MODELS.items():

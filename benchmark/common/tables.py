@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.common.programs import Variant, Workload
+from benchmark.common.programs import Way, read_way
 
-from syncopate.choices import Combine
+from syncopate import Strategy
+from syncopate.workloads import GemmKind
 
 __all__ = ["Measured", "read_table"]
 
@@ -27,17 +27,17 @@ class Measured:
         workload: The suite.
         name: Of the shape.
         shape: M, N and K of one rank's GEMM.
-        variant: How it ran.
+        way: How it ran.
         us: The measured time.
         local_us: The local kernel alone.
         nccl_us: NCCL's collective alone.
         link_us: The bytes that a rank receives, at the peak of the link.
     """
 
-    workload: Workload
+    workload: GemmKind
     name: str
     shape: tuple[int, int, int]
-    variant: Variant
+    way: Way
     us: float
     local_us: float
     nccl_us: float
@@ -46,12 +46,12 @@ class Measured:
 
 def read_table(path: Path) -> Iterator[Measured]:
     """The rows of a file, in their order."""
-    workload, name, shape = Workload.AG_GEMM, "", (0, 0, 0)
+    workload, name, shape = GemmKind.AG_GEMM, "", (0, 0, 0)
     local = nccl = link = 0.0
     columns: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
-            workload = Workload(line[3:].strip())
+            workload = GemmKind(line[3:].strip())
         elif match := _SHAPE.match(line):
             shape = (int(match[2]), int(match[3]), int(match[4]))
             name = match["name"] or "x".join(map(str, shape))
@@ -67,28 +67,16 @@ def read_table(path: Path) -> Iterator[Measured]:
             row = dict(zip(columns, cells, strict=False))
             if "µs" in row:
                 us = float(row["µs"])
-                yield Measured(workload, name, shape, _variant(row), us, local, nccl, link)
+                yield Measured(workload, name, shape, _way(row), us, local, nccl, link)
 
 
-def _variant(row: dict[str, str]) -> Variant:
+def _way(row: dict[str, str]) -> Way:
     if "variant" not in row:
-        return Variant(
-            row["realization"],
-            row["direction"],
-            int(row["splits"]),
+        strategy = Strategy(
+            realization=row["realization"],
+            direction=row["direction"],
+            splits=int(row["splits"]),
             pause=int(row["pause"]),
-            zero_copy=row["input"] == "zero_copy",
         )
-    realization, direction, splits, *rest = row["variant"].removesuffix(" (default)").split("/")
-    variant = Variant(realization, direction, 0 if splits == "by size" else int(splits))
-    for part in rest:
-        if part.startswith("sum by "):
-            combine = Combine(part.removeprefix("sum by "))
-            variant = dataclasses.replace(variant, combine=combine)
-        elif part.endswith(" CTAs"):
-            variant = dataclasses.replace(variant, comm_ctas=int(part.removesuffix(" CTAs")))
-        elif part.startswith("pause "):
-            variant = dataclasses.replace(variant, pause=int(part.removeprefix("pause ")))
-        elif part == "zero-copy":
-            variant = dataclasses.replace(variant, zero_copy=True)
-    return variant
+        return Way(strategy, zero_copy=row["input"] == "zero_copy")
+    return read_way(row["variant"].removesuffix(" (default)"))

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         compile as compile,
     )
     from syncopate.plan import Buffer, Chunk, Plan, Token
+    from syncopate.workloads import GemmWorkload
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "Descriptor",
     "DeviceWaitTimeout",
     "Footprint",
+    "GemmWorkload",
     "InternalError",
     "Parts",
     "PeerFault",
@@ -70,6 +72,7 @@ __all__ = [
 # Loaded when first used: the compiler brings in Triton, plans bring in MLIR.
 _HOMES = {
     **dict.fromkeys(("Buffer", "Chunk", "Plan", "Token"), "plan"),
+    "GemmWorkload": "workloads",
     **dict.fromkeys(
         (
             "Ctas",

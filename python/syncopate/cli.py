@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
 from syncopate.errors import SyncopateError
 
@@ -134,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the picture (default: %(default)s)",
     )
     _add_seeds(check)
+    add_cache_command(commands)
     return parser
 
 

@@ -50,7 +50,8 @@ class Strategy:
             most four.
         order: The order of tiles.
         group_m: Rows of tiles that stay together in the order: within them it goes column by column, so that the tiles
-            in flight share rows and columns in L2.
+            in flight share rows and columns in L2. It alone counts in a fused kernel, whose tiles come from tables; the
+            `group_m` of a `GemmConfig` orders a kernel that runs alone.
         pause: Nanoseconds that a co-located role rests after each block that it stores to another rank. Stores that
             the link cannot take at once hold up the loads of the computing warps, so spreading them over the time
             that there is makes both faster. At most 1,000,000.

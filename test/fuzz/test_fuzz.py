@@ -14,6 +14,8 @@ import pytest
 from fuzz_mutate import mutate
 from fuzz_workers import Report, run_cases
 
+pytestmark = pytest.mark.any_triton
+
 FUZZ = Path(__file__).parent / "fuzz.py"
 SAMPLE = {
     "module": 1000,

@@ -96,17 +96,27 @@ def gemm_workload(
     splits: int = 1,
 ) -> Workload:
     """A compiled AG-GEMM with small tiles."""
-    from benchmark.common.programs import Variant, build_program, tensor_names
+    from benchmark.common.programs import tensor_names
 
+    from syncopate import Strategy
     from syncopate.kernels import GemmConfig
+    from syncopate.workloads import GemmWorkload
 
     m, n, k = size
-    program = build_program(
-        *size,
-        Variant(realization, algorithm.split()[1], splits, pause=0),
-        world_size=world,
-        algorithm=algorithm.split()[0],
-        config=GemmConfig(block_n=128, num_ctas=num_ctas),
+    name, direction = algorithm.split()
+    dedicated = realization.endswith("_dedicated")
+    # CTAs of a launch that carry out transfers are among those that there are room for.
+    comm_ctas = min(8, num_ctas // 2)
+    program = GemmWorkload("ag_gemm", *size, world).compile(
+        Strategy(
+            algorithm=name,
+            direction=direction,
+            realization=realization,
+            splits=splits,
+            pause=0,
+            comm_ctas=comm_ctas,
+        ),
+        config=GemmConfig(block_n=128, num_ctas=num_ctas - comm_ctas * dedicated),
         timeout=20.0,
     )
     _, weight, output = tensor_names(program)

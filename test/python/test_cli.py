@@ -12,6 +12,8 @@ from syncopate.show.plan_file import OPTIONS
 from syncopate.sim.probe import make_probe
 from syncopate.sim.simulate import simulate
 
+pytestmark = pytest.mark.any_triton
+
 RING = Path(__file__).parents[2] / "examples" / "plans" / "ring_by_hand.mlir"
 
 

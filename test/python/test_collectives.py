@@ -12,6 +12,8 @@ from syncopate import Plan, PlanError
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.interpreter import interpret_plan
 
+pytestmark = pytest.mark.any_triton
+
 ALGORITHMS = ("direct", "ring", "bidirectional_ring", "hierarchical", "recursive_doubling")
 VERBS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "broadcast")
 COMBINE = {"sum": np.add, "max": np.maximum, "min": np.minimum}

@@ -35,6 +35,8 @@ from syncopate.model import (
 from syncopate.model.curve import TransferRates
 from syncopate.model.flows import share_links
 
+pytestmark = pytest.mark.any_triton
+
 
 def test_curve_is_straight_between_points():
     curve = Curve((1000.0, 3000.0, 4000.0), (6.0, 10.0, 11.0))

@@ -22,6 +22,8 @@ from syncopate.model import (
 from syncopate.model.schedules import schedule_gemm
 from syncopate.plan.templates import reduce_scatter_tiles
 
+pytestmark = pytest.mark.any_triton
+
 PARTS = dataclasses.replace(NO_LATENCY, store_part=16.0, add_part=8.0)
 COST = KernelCost(10.0, tile_bytes=2**15, fixed_us=2.0, part_bytes=2**16)
 """A part of two takes 2 and 4 µs, leaves 1/16 MiB in 1 µs more, and adding both up takes 1 µs."""

@@ -9,6 +9,8 @@ import pytest
 from syncopate.errors import SyncopateError
 from syncopate.model import Curve, WaveModel, find_preset
 
+pytestmark = pytest.mark.any_triton
+
 
 def random_model(seed, waves):
     draw = np.random.default_rng(seed)

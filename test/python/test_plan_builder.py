@@ -9,6 +9,8 @@ import pytest
 from syncopate import Plan, PlanError
 from syncopate.ir import new_context, parse, run_pipeline
 
+pytestmark = pytest.mark.any_triton
+
 
 def make(name="p"):
     plan = Plan(name, mesh=[2])

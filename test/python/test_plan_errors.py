@@ -8,6 +8,8 @@ from syncopate._tools import find_tool
 from syncopate.errors import PlanError
 from syncopate.show.plan_file import schedule_plan
 
+pytestmark = pytest.mark.any_triton
+
 PLAN = """
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<256x64xbf16>

@@ -15,6 +15,8 @@ from syncopate.mlir.dialects import chunk
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.show.plan_file import OPTIONS
 
+pytestmark = pytest.mark.any_triton
+
 SETTINGS = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )

@@ -15,6 +15,8 @@ from syncopate.sim.probe import compare, make_probe
 from syncopate.sim.scheduler import Policy
 from syncopate.sim.simulate import simulate
 
+pytestmark = pytest.mark.any_triton
+
 
 @settings(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None

@@ -10,6 +10,8 @@ from moe_programs import SHAPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.routing import route_tokens
 
+pytestmark = pytest.mark.any_triton
+
 EMPTY = -9
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.any_triton
+
 
 @pytest.fixture(scope="module")
 def report():

@@ -8,6 +8,8 @@ from syncopate.abi import FaultPlace
 from syncopate.errors import DeviceWaitTimeout, SyncopateError
 from syncopate.runtime.faults import decode_fault, describe_signal
 
+pytestmark = pytest.mark.any_triton
+
 
 def test_no_record_is_no_error():
     assert decode_fault(make(), [0] * 8) is None

@@ -27,6 +27,8 @@ from syncopate.runtime.linking import (
 )
 from syncopate.runtime.memory_plan import plan_memory, resolve
 
+pytestmark = pytest.mark.any_triton
+
 OWN = RankAddresses(state=0x1000, fault=0x2000, upload=0x3000)
 
 

@@ -13,6 +13,8 @@ from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.sim.check import check_plan
 
+pytestmark = pytest.mark.any_triton
+
 EXPAND = "chunk.plan(chunk-expand-spmd,chunk-check-plan,chunk-check-claims)"
 
 

@@ -23,6 +23,8 @@ from syncopate.choices import TileOrder
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
+pytestmark = pytest.mark.any_triton
+
 KERNEL_FAULTS = (
     *ORDER_FAULTS,
     *TRANSFER_FAULTS,

@@ -8,6 +8,8 @@ import pytest
 from syncopate.sim import runtime_library as library
 from syncopate.sim.values import element, parse_shaped, round_to, wrap
 
+pytestmark = pytest.mark.any_triton
+
 
 def test_bf16_rounds_to_nearest_even():
     values = np.array(

@@ -25,6 +25,7 @@ __all__ = [
     "check_roles",
     "check_strategy",
     "check_sums",
+    "check_timeout",
     "check_types",
 ]
 
@@ -85,12 +86,16 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
-def check_numbers(tiles: Any, ctas: Any, timeout: Any) -> None:
+def check_numbers(tiles: Any, ctas: Any) -> None:
     """Raises SyncopateError for a number that is none, or out of its range."""
     if not isinstance(tiles, Sequence) or not all(_is_integer(size) for size in tiles):
         raise SyncopateError(f"tiles: expects a sequence of integers, but got {tiles!r}")
     if not _is_integer(ctas):
         raise SyncopateError(f"ctas: expects an integer, but got {ctas!r}")
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raises SyncopateError for a limit that is no number of seconds."""
     if not isinstance(timeout, (int, float)) or not 0 <= timeout <= _LONGEST_S:
         raise SyncopateError(
             f"timeout: expects seconds up to {_LONGEST_S}, 0 for no limit, but got {timeout!r}"

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import device
+from syncopate.bridge import Captured, KernelSpec
 from syncopate.compiler.arguments import (
-    check_binding,
-    check_numbers,
     check_options,
     check_strategy,
+    check_timeout,
     check_types,
 )
-from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
+from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import Stages, make_spec
 from syncopate.compiler.image import capture, compile_image, kernel_key
-from syncopate.compiler.module import KernelBinding, needs_comm_ctas
+from syncopate.compiler.planning import BoundKernel, bind_arguments
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
-from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import (
     DEFAULT_TIMEOUT_NS,
@@ -39,7 +39,10 @@ from syncopate.runtime.interface import (
 )
 from syncopate.strategy import Strategy
 
-__all__ = ["compile"]
+if TYPE_CHECKING:
+    from syncopate.tune import Auto
+
+__all__ = ["CapturedKernel", "CompileRequest", "capture_request", "compile", "compile_request"]
 
 
 def compile(
@@ -49,7 +52,7 @@ def compile(
     bind: Mapping[str, Any],
     tiles: Sequence[int],
     ctas: int | None = None,
-    strategy: Strategy | None = None,
+    strategy: Strategy | Auto | str | None = None,
     target: Target | str = "sm_90",
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
@@ -74,7 +77,9 @@ def compile(
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
             out, as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers
             are carried out by CTAs of their own.
-        strategy: The choices that the plan leaves open; those that its templates have followed if it is left out.
+        strategy: The choices that the plan leaves open; those that its templates have followed if it is left out. With
+            "auto", or a `syncopate.tune.Auto`, those that passes make are chosen; with torch.distributed in use by as
+            many ranks as the plan has, all compile together.
         target: What to compile for.
         footprints: Which region of an argument a tile reads, or writes, where it cannot be inferred.
         needs: A part of a plan buffer of i32 of one dimension, an input of every rank, with an entry for each first
@@ -94,44 +99,108 @@ def compile(
         PlanError: The plan, or the kernel's binding to it, is.
         BudgetError: The fused kernel does not fit on the target.
     """
+    from syncopate.tune.auto import as_auto, choose
+    from syncopate.tune.plan_subject import PlanSubject
+
     target = Target.parse(target)
-    if strategy is None:
+    auto = as_auto(strategy)
+    if auto is not None or strategy is None:
         strategy = getattr(plan, "strategy", None) or Strategy()
+    given = cast(Strategy, strategy)
     options = {} if options is None else options
-    check_types(kernel, plan, bind, strategy, footprints, needs, options)
-    check_strategy(plan, strategy)
-    if ctas is None:
-        ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
-        if ctas < 1:
-            raise SyncopateError(
-                f"strategy: comm_ctas {strategy.comm_ctas} leaves none of the {target.num_sms} streaming "
-                f"multiprocessors of {target} to compute; use fewer"
-            )
-    check_numbers(tiles, ctas, timeout)
+    check_types(kernel, plan, bind, given, footprints, needs, options)
+    check_strategy(plan, given)
+    check_timeout(timeout)
     check_options(options, GPUTarget("cuda", target.capability, 32))
-    resolved, parts = resolve(bind, math.prod(tiles), ctas)
-    binding = bind_parameters(kernel, resolved)
-    check_binding(binding, plan, target)
-    name = f"{kernel.__name__}_fused"
-    companion = _companion(binding, plan)
-    spec = make_spec(kernel, name, binding, options, target, companion)
     caller = sys._getframe(1)
-    place = (caller.f_code.co_filename, caller.f_lineno)
-    kernel_op = KernelBinding(
-        name,
-        tuple(tiles),
-        ctas,
-        parts,
-        binding.buffers,
-        binding.integers,
-        tuple(footprints),
-        needs,
-        place,
+    request = CompileRequest(
+        kernel=kernel,
+        plan=plan,
+        target=target,
+        arguments={
+            "bind": bind,
+            "tiles": tiles,
+            "ctas": ctas,
+            "footprints": footprints,
+            "needs": needs,
+            "place": (caller.f_code.co_filename, caller.f_lineno),
+        },
+        options=options,
+        timeout=timeout,
+        check_tables=check_tables,
     )
+    if auto is None:
+        return compile_request(request, given)
+    report = choose(PlanSubject(request, given, auto.cost), auto)
+    program = compile_request(request, report.chosen.strategy)
+    return dataclasses.replace(program, tuning=report)
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """What is to be compiled, but for the strategy; all of it is checked.
+
+    Attributes:
+        kernel: The kernel.
+        plan: The plan.
+        target: What to compile for.
+        arguments: What `bind_arguments` takes.
+        options: Triton's compile options.
+        timeout: Limit of a device wait in seconds.
+        check_tables: Whether to check the tables against the plan.
+    """
+
+    kernel: JITFunction[Any]
+    plan: Plan
+    target: Target
+    arguments: Mapping[str, Any]
+    options: Mapping[str, Any]
+    timeout: float
+    check_tables: bool
+
+
+@dataclass(frozen=True)
+class CapturedKernel:
+    """A bound kernel, compiled as far as Triton does alone.
+
+    Attributes:
+        bound: What it is bound to.
+        spec: How it is compiled.
+        key: What tells it apart.
+        captured: The kernel at both levels.
+    """
+
+    bound: BoundKernel
+    spec: KernelSpec
+    key: str
+    captured: Captured
+
+
+def capture_request(request: CompileRequest, strategy: Strategy) -> CapturedKernel:
+    """Binds and captures the kernel of a request, with a strategy."""
+    kernel, target = request.kernel, request.target
+    bound = bind_arguments(kernel, request.plan, strategy, target, **request.arguments)
+    companion = _companion(bound.binding, request.plan)
+    spec = make_spec(kernel, bound.kernel.name, bound.binding, request.options, target, companion)
     key = kernel_key(kernel, spec)
-    captured = capture(kernel, spec, key)
+    return CapturedKernel(bound, spec, key, capture(kernel, spec, key))
+
+
+def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
+    """Compiles a request with a strategy that the plan goes with."""
+    plan, target, timeout = request.plan, request.target, request.timeout
+    made = capture_request(request, strategy)
+    binding, kernel_op = made.bound.binding, made.bound.kernel
+    spec, key = made.spec, made.key
     fusion = make_schedule(
-        plan, kernel_op, strategy, key, captured, spec, target, check_tables=check_tables
+        plan,
+        kernel_op,
+        strategy,
+        key,
+        made.captured,
+        spec,
+        target,
+        check_tables=request.check_tables,
     )
     compiled = compile_image(spec, fusion, key)
     fusion.forget_module()
@@ -140,7 +209,7 @@ def compile(
         compiled.image,
         target,
         stages=spec.options.get("num_stages"),
-        ctas=ctas,
+        ctas=kernel_op.ctas,
         comm_ctas=schedule.comm_ctas,
     )
     return Program(
@@ -153,9 +222,9 @@ def compile(
         image=compiled.image,
         guard=device.compile_guard(spec.target) if _needs_guard(schedule.tables) else None,
         remap=_compile_remap(schedule.buffers, spec.target),
-        num_ctas=ctas,
+        num_ctas=kernel_op.ctas,
         comm_ctas=schedule.comm_ctas,
-        tiles=tuple(tiles),
+        tiles=kernel_op.tiles,
         localized=fusion.localized(compiled.localized_argument),
         signal_layout=schedule.signal_layout,
         tables=schedule.tables,

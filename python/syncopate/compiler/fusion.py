@@ -15,7 +15,6 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from syncopate import bridge, device
-from syncopate.compiler.arguments import check_roles, check_sums
 from syncopate.compiler.binding import Binding
 from syncopate.compiler.features import find_features
 from syncopate.compiler.module import (
@@ -26,11 +25,11 @@ from syncopate.compiler.module import (
     take_kernel,
     to_text,
 )
+from syncopate.compiler.planning import make_tables
 from syncopate.compiler.target import Target
-from syncopate.compiler.tma_rules import check_tma
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
-from syncopate.plan import read_schedule
+from syncopate.plan import Schedule
 from syncopate.runtime.interface import INPUT_POINTER
 
 __all__ = ["Fusion", "Stages", "make_spec"]
@@ -133,22 +132,22 @@ class Fusion:
         self.captured = captured
         self._plan, self._spec, self._options = to_text(plan), spec, options
         self._written = self._plan if written is None else written
-        self._scheduled: ir.Module | None = self._run_plan_pipeline(plan, check_tables)
-        self.schedule = read_schedule(find_plan(plan))
-        tables = self.schedule.tables
-        check_tma(tables, self.schedule.buffers, target)
-        check_roles(tables, target)
-        check_sums(tables, self.schedule.buffers, target)
+        self._target = target
+        self._scheduled: ir.Module | None = plan
+        self.schedule = self._make_tables(plan, check_tables)
         self.features = find_features(self.schedule)
 
     def _parse_plan(self) -> ir.Module:
         return parse(self._plan, new_context())
 
-    def _run_plan_pipeline(self, module: ir.Module, check_tables: bool) -> ir.Module:
-        add_kernel_code(module, self.captured.ttir)
-        options = f"{self._options} check_tables={str(check_tables).lower()}"
-        run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
-        return module
+    def _make_tables(self, module: ir.Module, check_tables: bool) -> Schedule:
+        return make_tables(
+            module,
+            self._target,
+            ttir=self.captured.ttir,
+            options=self._options,
+            check_tables=check_tables,
+        )
 
     def _library(self) -> Mapping[str, str]:
         features = self.features
@@ -174,7 +173,10 @@ class Fusion:
 
     @functools.cached_property
     def _lowered(self) -> tuple[str, str, str | None]:
-        module = self._scheduled or self._run_plan_pipeline(self._parse_plan(), check_tables=False)
+        module = self._scheduled
+        if module is None:
+            module = self._parse_plan()
+            self._make_tables(module, check_tables=False)
         self.forget_module()
         add_fused_code(module, ttgir=self.captured.ttgir, device=self._library())
         run_pipeline(module, "syncopate-kernel-pipeline")

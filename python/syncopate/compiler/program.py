@@ -24,6 +24,7 @@ from syncopate.strategy import Strategy
 if TYPE_CHECKING:
     from syncopate.runtime import Group, LoadedProgram
     from syncopate.sim import Result
+    from syncopate.tune import TuningReport
 
 __all__ = ["Program"]
 
@@ -58,6 +59,7 @@ class Program:
             on), ``lowered`` (what `syncopate-opt --syncopate-pipeline` makes of it), ``fused`` (the kernel in it, in
             generic form), ``ttir`` (the local kernel), ``ttgir``, ``ptx`` (the fused kernel as Triton prints it).
         timeout_ns: Limit of a device wait in nanoseconds; 0 waits for ever.
+        tuning: How the strategy was chosen; None if it was given.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Program:
     tables: tuple[Mapping[str, Table], ...] = field(repr=False)
     ir: Mapping[str, str] = field(repr=False)
     timeout_ns: int = DEFAULT_TIMEOUT_NS
+    tuning: TuningReport | None = field(default=None, repr=False)
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -115,7 +118,8 @@ class Program:
         """What overlaps what, how transfers are realized and why, in words."""
         from syncopate.show import describe_schedule
 
-        return describe_schedule(self)
+        text = describe_schedule(self)
+        return text if self.tuning is None else f"{text}\n\n{self.tuning}"
 
     def __repr__(self) -> str:
         return (

@@ -17,7 +17,7 @@ from syncopate.mlir import ir
 from syncopate.plan import Plan
 from syncopate.strategy import Strategy
 
-__all__ = ["MOST_SCHEDULES", "make_schedule", "schedule_statistics"]
+__all__ = ["MOST_SCHEDULES", "binding_key", "make_schedule", "schedule_statistics"]
 
 MOST_SCHEDULES: Final = 128
 """How many are kept, those that were asked for last."""
@@ -63,7 +63,7 @@ def make_schedule(
         SyncopateError: A footprint is malformed, or the target lacks what a realization needs.
     """
     text = plan.text
-    key = (text, _key_of(binding), strategy, kernel_key, target, check_tables)
+    key = (text, binding_key(binding), strategy, kernel_key, target, check_tables)
     found = _kept.get(key)
     if found is not None:
         schedule_statistics.hits += 1
@@ -78,7 +78,7 @@ def make_schedule(
     return fusion
 
 
-def _key_of(binding: KernelBinding) -> tuple[object, ...]:
+def binding_key(binding: KernelBinding) -> tuple[object, ...]:
     """All of a binding but the place of the call, which only errors show."""
     needs, dims = binding.needs, len(binding.tiles)
     return (

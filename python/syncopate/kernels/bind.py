@@ -33,6 +33,7 @@ def bind_gemm(
     bias: bool = False,
     activation: Activation | None = None,
     precision: Precision = Precision.TF32,
+    pitch_b: int | None = None,
 ) -> dict[str, Any]:
     """Binds `gemm` for C[M, N] = activation(A · B + bias).
 
@@ -49,6 +50,7 @@ def bind_gemm(
         bias: Whether to add a value to each column.
         activation: What to apply after that.
         precision: How float32 operands are multiplied.
+        pitch_b: Elements from one row of B in memory to the next; the length of a row by default.
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes A by its name, `b`, `bias` [N] of the
@@ -57,7 +59,7 @@ def bind_gemm(
     Raises:
         SyncopateError: An argument is wrong.
     """
-    gemm = _Gemm(a, n, c, out_dtype, transpose_a, transpose_b, bias, activation, precision)
+    gemm = _Gemm(a, n, c, out_dtype, transpose_a, transpose_b, bias, activation, precision, pitch_b)
     m, k, bm, bn, bk = gemm.m, gemm.k, config.block_m, config.block_n, config.block_k
     bind = {
         "a_desc": Descriptor(a, (bk, bm) if transpose_a else (bm, bk)),
@@ -85,9 +87,10 @@ def bind_gemm_pointers(
     bias: bool = False,
     activation: Activation | None = None,
     precision: Precision = Precision.TF32,
+    pitch_b: int | None = None,
 ) -> dict[str, Any]:
     """Binds `gemm_pointers`; otherwise like `bind_gemm`."""
-    gemm = _Gemm(a, n, c, out_dtype, transpose_a, transpose_b, bias, activation, precision)
+    gemm = _Gemm(a, n, c, out_dtype, transpose_a, transpose_b, bias, activation, precision, pitch_b)
     bind = {
         "a_ptr": Pointer(a),
         "b_ptr": Pointer(gemm.b),
@@ -96,7 +99,7 @@ def bind_gemm_pointers(
         "N": n,
         "K": gemm.k,
         "stride_a": a.shape[1],
-        "stride_b": gemm.b.shape[1],
+        "stride_b": pitch_b or gemm.b.shape[1],
         "stride_c": n,
         **config.constexprs(),
         **config.last_round(gemm.k),
@@ -118,6 +121,7 @@ class _Gemm:
     bias: bool
     activation: Activation | None
     precision: Precision
+    pitch_b: int | None
 
     def __post_init__(self) -> None:
         if self.activation is not None and not isinstance(self.activation, Activation):
@@ -144,7 +148,8 @@ class _Gemm:
     @property
     def b(self) -> Tensor:
         shape = (self.k, self.n) if self.transpose_b else (self.n, self.k)
-        return Tensor("b", shape, self.a.dtype)
+        strides = None if self.pitch_b is None else (self.pitch_b, 1)
+        return Tensor("b", shape, self.a.dtype, strides=strides)
 
     @property
     def out(self) -> Buffer | Tensor:

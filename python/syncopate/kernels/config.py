@@ -51,7 +51,8 @@ class GemmConfig:
         block_m: Rows of an output tile.
         block_n: Columns of an output tile.
         block_k: Elements of K that one pipeline stage holds.
-        group_m: Rows of tiles that are walked together, for locality in L2.
+        group_m: Rows of tiles that are walked together, for locality in L2, by a kernel that runs alone; the order of a
+            fused one is the strategy's.
         num_warps: Warps that compute.
         num_stages: Pipeline stages of the K loop.
         num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. At most one fits on a
@@ -70,6 +71,15 @@ class GemmConfig:
     parts: int | None = None
 
     @classmethod
+    def usual(cls) -> tuple[GemmConfig, GemmConfig, GemmConfig]:
+        """Returns large, narrow and small tiles: what `choose` is between, and what machines are measured with."""
+        return (
+            cls(),
+            cls(block_n=128, num_warps=4, num_stages=4),
+            cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6),
+        )
+
+    @classmethod
     def choose(
         cls, m: int, n: int, row_bytes: int = CACHE_LINE, *, num_sms: int = 132
     ) -> GemmConfig:
@@ -86,9 +96,9 @@ class GemmConfig:
                 cost more than they save.
             num_sms: Multiprocessors that compute.
         """
-        large, narrow = cls(), cls(block_n=128, num_warps=4, num_stages=4)
+        large, narrow, small = cls.usual()
         if math.prod(narrow.tiles(m, n)) < num_sms:
-            return cls(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6)
+            return small
         if math.prod(large.tiles(m, n)) < num_sms:
             return narrow
         if row_bytes % CACHE_LINE:

@@ -10,7 +10,7 @@ from syncopate.errors import SyncopateError
 from syncopate.model.machine import Machine
 from syncopate.model.presets import find_preset, preset_names
 
-__all__ = ["find_machine", "load_machine", "machine_path", "save_machine"]
+__all__ = ["find_machine", "gpu_stem", "load_machine", "machine_path", "save_machine"]
 
 
 def machine_path(gpu: str, world_size: int) -> Path:
@@ -22,7 +22,7 @@ def machine_path(gpu: str, world_size: int) -> Path:
     """
     from syncopate.bridge import cache_folder
 
-    return cache_folder("machines") / f"{_stem(gpu)}-w{world_size}.json"
+    return cache_folder("machines") / f"{gpu_stem(gpu)}-w{world_size}.json"
 
 
 def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
@@ -57,7 +57,7 @@ def find_machine(gpu: str, world_size: int) -> Machine:
     if path.exists():
         return load_machine(path)
     for name in preset_names():
-        if name.removesuffix("-predicted") == f"{_stem(gpu)}-w{world_size}":
+        if name.removesuffix("-predicted") == f"{gpu_stem(gpu)}-w{world_size}":
             return find_preset(name)
     raise SyncopateError(
         f"machine: nothing is known of {world_size} ranks on {gpu}; measure it with torchrun --nproc-per-node "
@@ -65,7 +65,12 @@ def find_machine(gpu: str, world_size: int) -> Machine:
     )
 
 
-def _stem(gpu: str) -> str:
+def gpu_stem(gpu: str) -> str:
+    """A GPU's name as names of files and presets have it.
+
+    Args:
+        gpu: Its name as torch gives it.
+    """
     words = gpu.lower().replace("nvidia", "").replace("geforce", "").split()
     # What follows the name of the GPU says how it is built in: SXM, HBM3, memory.
     return "-".join(words[:1] if words and words[0][:1] in "habl" else words) or "unknown"

@@ -46,12 +46,7 @@ def measure_gemms(ranks: Ranks, machine: Machine) -> Machine:
     machine = with_latency(machine, launch=max(one.us - 2.0, 1.0))
     launch = machine.latencies.launch
     rates = {(rate.block_m, rate.block_n, rate.block_k): rate for rate in machine.gemm_rates}
-    configs = (
-        GemmConfig(),
-        GemmConfig(block_n=128, num_warps=4, num_stages=4),
-        GemmConfig(block_m=64, block_n=128, group_m=4, num_warps=4, num_stages=6),
-    )
-    for config in configs:
+    for config in GemmConfig.usual():
         block = (config.block_m, config.block_n, config.block_k)
         found = [time_gemm(f"GEMM {block}", config, 4, sms, k) for k in (1024, 4096, 8192)]
         times = [time for time in found if time is not None]

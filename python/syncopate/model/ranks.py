@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["Ranks"]
 
 ROUNDS: Final = 7
-HOLD_CYCLES: Final = 1_000_000
-"""For how long a GPU is held, so that the host can enqueue a call before it starts: about half a millisecond."""
 
 
 class Ranks:
@@ -73,16 +71,11 @@ class Ranks:
 
     def time_us(self, call: Callable[[], Any]) -> float:
         """Median time of a call that all ranks start together, of the slowest rank."""
-        cuda, times = self.torch.cuda, []
+        from syncopate.runtime.timing import time_call_us
+
+        times = []
         for _ in range(ROUNDS + 2):
-            start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-            cuda._sleep(HOLD_CYCLES)
-            self.dist.all_reduce(self._line)
-            start.record()
-            call()
-            end.record()
-            cuda.synchronize()
-            times.append(self.maximum(1e3 * start.elapsed_time(end)))
+            times.append(self.maximum(time_call_us(call, lambda: self.dist.all_reduce(self._line))))
         return statistics.median(times[2:])
 
     def time_program(self, program: Any, **tensors: Any) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncopate.errors import SyncopateError
-from syncopate.ir import run_pipeline
 from syncopate.plan import Buffer, Plan
-from syncopate.plan.schedule import Schedule, read_schedule
+from syncopate.plan.schedule import Schedule
 
 if TYPE_CHECKING:
+    from syncopate.compiler import Target
     from syncopate.kernels import GemmConfig
     from syncopate.strategy import Strategy
 
@@ -25,35 +25,33 @@ def schedule_gemm(
     k: int | None = None,
     a: Buffer | None = None,
     c: Buffer | None = None,
-    num_sms: int = 132,
+    pointers: bool = False,
+    target: Target | None = None,
 ) -> Schedule:
     """The schedule that `syncopate.compile` makes of a plan and a GEMM, without compiling anything.
 
     Args:
         plan: The communication.
         n: Columns of C that a rank computes.
-        config: How the GEMM is cut into tiles; without `num_ctas`, its CTAs are as many as multiprocessors, less those
-            of dedicated realizations.
+        config: How the GEMM is cut into tiles.
         strategy: The choices that the plan leaves open.
         k: K, which decides into how many parts a tile of the last round may be split; that of `a` if it is left out.
         a: The plan's buffer of A, [M, K], if it is one of its own.
         c: The plan's buffer of C, [M, N], likewise.
-        num_sms: Multiprocessors.
+        pointers: Whether the kernel is `gemm_pointers`, and not `gemm`.
+        target: What to compile for; an H200 if it is left out.
 
     Returns:
         The schedule of all ranks.
 
     Raises:
-        SyncopateError: There is neither `k` nor `a`, or there are too few CTAs for `config.parts`.
+        SyncopateError: There is neither `k` nor `a`, or `compile` would refuse the arguments.
         PlanError: A pass refuses the plan.
     """
-    from syncopate.compiler.binding import Footprint
-    from syncopate.compiler.module import KernelBinding, bind_kernel, find_plan, needs_comm_ctas
+    from syncopate import kernels
+    from syncopate.compiler import Footprint, Target, Tensor
+    from syncopate.compiler.planning import schedule_kernel
 
-    operands = {
-        name: buffer for name, buffer in (("a_desc", a), ("c_desc", c)) if buffer is not None
-    }
-    m = next(iter(operands.values())).shape[0]
     if k is None:
         if a is None:
             raise SyncopateError(
@@ -61,29 +59,27 @@ def schedule_gemm(
             )
         k = a.shape[1]
     block_m, block_n = config.block_m, config.block_n
-    footprints = []
+    kind, footprints = "ptr" if pointers else "desc", []
     if a is not None:
-        footprints.append(Footprint("a_desc", lambda i, j: (i * block_m, 0), (block_m, a.shape[1])))
+        footprints.append(Footprint(f"a_{kind}", lambda i, _: (i * block_m, 0), (block_m, k)))
     if c is not None:
         footprints.append(
             Footprint(
-                "c_desc", lambda i, j: (i * block_m, j * block_n), (block_m, block_n), "write"
+                f"c_{kind}", lambda i, j: (i * block_m, j * block_n), (block_m, block_n), "write"
             )
         )
-    ctas = config.num_ctas
-    if ctas is None:
-        ctas = num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
-    binding = KernelBinding(
-        name="gemm_fused",
-        tiles=config.tiles(m, n),
-        ctas=ctas,
-        parts=config.count_parts(m, n, k, ctas),
-        buffers=operands,
-        integers={},
-        footprints=tuple(footprints),
-        needs=None,
+    if a is None and c is None:
+        raise SyncopateError("a: expects a buffer of the plan for A or for C, but got neither")
+    operand = a or Tensor("operand", (c.shape[0], k), c.dtype)  # type: ignore[union-attr]
+    bind = kernels.bind_gemm_pointers if pointers else kernels.bind_gemm
+    arguments = bind(operand, n, config, c=c)
+    del arguments["options"]
+    return schedule_kernel(
+        kernels.gemm_pointers if pointers else kernels.gemm,
+        plan,
+        strategy,
+        Target() if target is None else target,
+        footprints=footprints,
         place=("gemm.py", 1),
+        **arguments,
     )
-    module = bind_kernel(plan, binding, strategy)
-    run_pipeline(module, "syncopate-plan-pipeline")
-    return read_schedule(find_plan(module))

@@ -6,8 +6,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -406,7 +406,18 @@ class LoadedProgram:
         self.close()
 
 
-def measure_host_us(loaded: LoadedProgram, calls: int, **tensors: Any) -> float:
+class Calls(Protocol):
+    """What can be called like a loaded program."""
+
+    @property
+    def __call__(self) -> Callable[..., Any]:
+        """Enqueues a call."""
+
+    def synchronize(self) -> None:
+        """Waits for all calls."""
+
+
+def measure_host_us(loaded: Calls, calls: int, **tensors: Any) -> float:
     """Microseconds of host time that one call takes, the median over `calls` calls that are enqueued without waiting.
 
     Raises:

@@ -1,0 +1,5 @@
+"""Workloads: what is computed and moved, from which plans, schedules and programs follow for any strategy."""
+
+from syncopate.workloads.gemm import GemmKind, GemmWorkload
+
+__all__ = ["GemmKind", "GemmWorkload"]

@@ -1,0 +1,414 @@
+"""GEMMs with what is moved before or after them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from syncopate.choices import Combine, Shots
+from syncopate.dtypes import DTYPES
+from syncopate.errors import SyncopateError
+from syncopate.strategy import Strategy
+
+if TYPE_CHECKING:
+    from syncopate.compiler import Program, Target
+    from syncopate.kernels import GemmConfig
+    from syncopate.model import KernelCost, Machine, Timeline
+    from syncopate.plan import Buffer, Plan, Schedule
+    from syncopate.runtime import Group
+    from syncopate.tune import Auto
+    from syncopate.workloads.loaded import LoadedGemm
+
+__all__ = ["GemmKind", "GemmWorkload"]
+
+_TMA_BYTES: Final = 16
+"""Rows that TMA can address start at multiples of this."""
+
+_LINE_BYTES: Final = 128
+
+_PACKED_ROWS: Final = 4096
+"""Rows of C from which on it pays to copy B so that its rows start with cache lines (bf16 on H200)."""
+
+
+class GemmKind(enum.Enum):
+    """A GEMM and what moves before or after it."""
+
+    AG_GEMM = "ag_gemm"
+    """A is gathered: each rank has M / W of its rows."""
+    GEMM_RS = "gemm_rs"
+    """Each rank computes a part of a sum, and gets M / W of the sum's rows."""
+    GEMM_AR = "gemm_ar"
+    """Each rank computes a part of a sum, and gets all of it."""
+    A2A_GEMM = "a2a_gemm"
+    """A is exchanged: block j of rank i becomes block i of rank j."""
+    GEMM_A2A = "gemm_a2a"
+    """C is exchanged likewise."""
+
+    @property
+    def is_before(self) -> bool:
+        """Whether data move before the GEMM, not after it."""
+        return self in (GemmKind.AG_GEMM, GemmKind.A2A_GEMM)
+
+    @property
+    def sums(self) -> bool:
+        """Whether ranks compute parts of a sum."""
+        return self in (GemmKind.GEMM_RS, GemmKind.GEMM_AR)
+
+    @property
+    def collective(self) -> str:
+        """What is done to the data that move."""
+        return _COLLECTIVES[self]
+
+
+_COLLECTIVES: Final = {
+    GemmKind.AG_GEMM: "all_gather",
+    GemmKind.GEMM_RS: "reduce_scatter",
+    GemmKind.GEMM_AR: "all_reduce",
+    GemmKind.A2A_GEMM: "all_to_all",
+    GemmKind.GEMM_A2A: "all_to_all",
+}
+
+
+@dataclass(frozen=True)
+class GemmWorkload:
+    """C[M, N] = A[M, K] · B[N, K]ᵀ on every rank, and what moves before or after it; all of one element type.
+
+    Attributes:
+        kind: What moves; may be given by its value, as a string.
+        m: M, the rows of A and C of one rank's GEMM, gathered ones included.
+        n: N, the rows of a rank's B.
+        k: K, the columns of a rank's A and B.
+        world_size: Number of ranks.
+        dtype: Element type as MLIR spells it.
+        node_size: Ranks of a node, for algorithms of two levels; all of them if it is left out.
+        weight_pitch: Elements from one row of B in memory to the next; K if it is left out.
+    """
+
+    kind: GemmKind | str
+    m: int
+    n: int
+    k: int
+    world_size: int
+    dtype: str = "bf16"
+    node_size: int | None = None
+    weight_pitch: int | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "kind", GemmKind(self.kind))
+        except ValueError:
+            known = ", ".join(kind.value for kind in GemmKind)
+            raise SyncopateError(f"kind: expects one of {known}, but got {self.kind!r}") from None
+        for name, least in (("m", 1), ("n", 1), ("k", 1), ("world_size", 2)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise SyncopateError(
+                    f"{name}: expects an integer of at least {least}, but got {value!r}"
+                )
+        size = self.node_size
+        if size is not None and not (
+            type(size) is int and size > 0 and self.world_size % size == 0
+        ):
+            raise SyncopateError(
+                f"node_size: expects a divisor of {self.world_size} ranks, but got {size!r}"
+            )
+        pitch = self.weight_pitch
+        if pitch is not None and not (type(pitch) is int and pitch >= self.k):
+            raise SyncopateError(
+                f"weight_pitch: expects an integer of at least K, {self.k}, but got {pitch!r}"
+            )
+        if self.dtype not in DTYPES:
+            raise SyncopateError(
+                f"dtype: expects one of {', '.join(DTYPES)}, but got {self.dtype!r}"
+            )
+
+    @property
+    def name(self) -> str:
+        """For messages and files."""
+        size = "" if self.node_size is None else f"-nodes-of-{self.node_size}"
+        ranks = f"w{self.world_size}{size}"
+        pitch = "" if self.weight_pitch is None else f"-pitch-{self.weight_pitch}"
+        return f"{self._kind.value}-{self.m}x{self.n}x{self.k}-{self.dtype}-{ranks}{pitch}"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K."""
+        return self.m, self.n, self.k
+
+    @property
+    def uses_tma(self) -> bool:
+        """Whether the kernel is `gemm`, and not `gemm_pointers`, which takes rows of any length."""
+        nbytes = DTYPES[self.dtype].nbytes
+        rows = (self.n, self.k, self.weight_pitch or self.k)
+        return all(elements * nbytes % _TMA_BYTES == 0 for elements in rows)
+
+    def packed(self) -> GemmWorkload:
+        """The workload whose program `load` runs, after it has copied what that program cannot read well.
+
+        Where rows of K start anywhere in 16 bytes, TMA takes neither factor: A and B get columns of zeros up to the
+        next cache line. Where they start at multiples of 16 bytes, but anywhere in a cache line, B gets room behind
+        each row, if the GEMM is large enough to make up for copying it; A may lie anywhere then.
+
+        Returns:
+            This workload itself where nothing is to be copied.
+        """
+        nbytes = DTYPES[self.dtype].nbytes
+        line = _LINE_BYTES // nbytes
+        aligned = -(-self.k // line) * line
+        if aligned == self.k or self.weight_pitch is not None or self.n * nbytes % _TMA_BYTES:
+            return self
+        if self.k * nbytes % _TMA_BYTES:
+            return dataclasses.replace(self, k=aligned)
+        if self.m < _PACKED_ROWS:
+            return self
+        return dataclasses.replace(self, weight_pitch=aligned)
+
+    def load(
+        self,
+        group: Group,
+        strategy: Strategy | Auto | str | None = None,
+        *,
+        config: GemmConfig | None = None,
+        target: Target | str = "sm_90",
+        **options: Any,
+    ) -> LoadedGemm:
+        """Compiles `packed` and loads it. Collective over the group; not during a graph capture.
+
+        Args:
+            group: The ranks.
+            strategy: As for `compile`.
+            config: As for `compile`.
+            target: As for `compile`.
+            **options: As for `compile`.
+
+        Returns:
+            What takes A and B as they are, and returns C, or what becomes of it.
+
+        Raises:
+            SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
+        """
+        from syncopate.workloads.loaded import LoadedGemm
+
+        program = self.packed().compile(strategy, config=config, target=target, **options)
+        return LoadedGemm(self, program, group)
+
+    def choose_config(self, target: Target | str = "sm_90") -> GemmConfig:
+        """The tiles that `compile` takes if it is given none."""
+        from syncopate.compiler import Target
+        from syncopate.kernels import GemmConfig
+
+        nbytes = DTYPES[self.dtype].nbytes
+        if not self.uses_tma or nbytes > 2:
+            # Addresses of pointers take registers, and wider elements shared memory.
+            return GemmConfig(block_n=128, block_k=max(16, 128 // nbytes))
+        return GemmConfig.choose(
+            self.m, self.n, nbytes * self.k, num_sms=Target.parse(target).num_sms
+        )
+
+    def default_strategy(self, config: GemmConfig) -> Strategy:
+        """The strategy that `compile` takes if it is given none: the defaults, in the order that suits the tiles.
+
+        Where a tile would straddle the blocks of two ranks, a role adds the parts of a sum, since tiles cannot.
+
+        Args:
+            config: The tiles. Their `group_m` orders the kernel that runs alone; a fused kernel takes its tiles from
+                tables, so `Strategy.group_m` alone counts there.
+        """
+        from syncopate.plan.templates import choose_shots
+
+        strategy = Strategy(group_m=config.group_m)
+        rows = -(-self.m // self.world_size)
+        if not self._kind.sums or (self.m == rows * self.world_size and rows % config.block_m == 0):
+            return strategy
+        nbytes = self.m * self.n * DTYPES[self.dtype].nbytes
+        in_one = self._kind is GemmKind.GEMM_AR and (
+            choose_shots(nbytes, self.world_size) is Shots.ONE
+        )
+        return strategy if in_one else dataclasses.replace(strategy, combine=Combine.ROLE)
+
+    def make_plan(self, strategy: Strategy) -> tuple[Plan, Mapping[str, Buffer]]:
+        """The communication, and its buffers of A and C, by these names, as far as they are the plan's.
+
+        Raises:
+            PlanError: The strategy does not go with the workload.
+        """
+        from syncopate.plan import Plan
+
+        size = self.node_size or self.world_size
+        levels = [self.world_size // size, size] if 1 < size < self.world_size else None
+        plan = Plan(self._kind.value, mesh=levels or [self.world_size])
+        return plan, _ADDITIONS[self._kind](plan, self, strategy)
+
+    def compile(
+        self,
+        strategy: Strategy | Auto | str | None = None,
+        *,
+        config: GemmConfig | None = None,
+        target: Target | str = "sm_90",
+        **options: Any,
+    ) -> Program:
+        """Compiles the workload.
+
+        Args:
+            strategy: The choices; those of `default_strategy` if it is left out. With "auto", or a
+                `syncopate.tune.Auto`, they are chosen, and the tiles as well; with torch.distributed in use by as many
+                ranks, all compile together.
+            config: The tiles; those of `choose_config` if it is left out.
+            target: What to compile for.
+            **options: What `syncopate.compile` takes besides, such as `timeout`.
+
+        Returns:
+            A program that takes `a` and `b`, and returns C, or what becomes of it.
+
+        Raises:
+            SyncopateError: As for `syncopate.compile`.
+        """
+        import syncopate
+        from syncopate import kernels
+        from syncopate.tune.auto import Auto, as_auto, choose
+        from syncopate.tune.subject import GemmSubject
+
+        auto = as_auto(strategy)
+        if auto is not None:
+            subject = GemmSubject(
+                self, syncopate.Target.parse(target), config, options, auto.unordered
+            )
+            report = choose(subject, auto)
+            chosen = report.chosen
+            program = self.compile(chosen.strategy, config=chosen.config, target=target, **options)
+            return dataclasses.replace(program, tuning=report)
+        assert not isinstance(strategy, (Auto, str))
+        config = self.choose_config(target) if config is None else config
+        strategy = self.default_strategy(config) if strategy is None else strategy
+        plan, buffers = self.make_plan(strategy)
+        operand = buffers.get("a") or syncopate.Tensor("a", (self.m, self.k), self.dtype)
+        bind = kernels.bind_gemm if self.uses_tma else kernels.bind_gemm_pointers
+        # Code is to be the same whatever order the strategy has.
+        code = dataclasses.replace(config, group_m=kernels.GemmConfig.group_m)
+        return syncopate.compile(
+            kernels.gemm if self.uses_tma else kernels.gemm_pointers,
+            plan,
+            **bind(operand, self.n, code, c=buffers.get("c"), pitch_b=self.weight_pitch),
+            strategy=strategy,
+            target=target,
+            **options,
+        )
+
+    def schedule(
+        self,
+        strategy: Strategy,
+        config: GemmConfig,
+        target: Target | str = "sm_90",
+    ) -> Schedule:
+        """The tables of that program, in milliseconds and without its code, for the cost model.
+
+        Raises:
+            SyncopateError: As for `compile`, but for what its code shows.
+        """
+        from syncopate.compiler import Target
+        from syncopate.model.schedules import schedule_gemm
+
+        plan, buffers = self.make_plan(strategy)
+        return schedule_gemm(
+            plan,
+            self.n,
+            config,
+            strategy,
+            k=self.k,
+            pointers=not self.uses_tma,
+            target=Target.parse(target),
+            **buffers,
+        )
+
+    def cost(self, config: GemmConfig, machine: Machine) -> KernelCost:
+        """What tiles take on a machine.
+
+        Raises:
+            SyncopateError: The machine knows nothing of such operands, or of the kernel on pointers.
+        """
+        from syncopate.model import gemm_cost
+
+        if not self.uses_tma:
+            raise SyncopateError(
+                f"machine {machine.name}: knows nothing of the GEMM on pointers, which {self.name} needs"
+            )
+        return gemm_cost(
+            machine,
+            self.k,
+            block_m=config.block_m,
+            block_n=config.block_n,
+            block_k=config.block_k,
+            dtype=self.dtype,
+        )
+
+    def predict(
+        self,
+        strategy: Strategy,
+        config: GemmConfig,
+        machine: Machine,
+        target: Target | str = "sm_90",
+    ) -> Timeline:
+        """The timeline of that program on a machine.
+
+        Raises:
+            SyncopateError: As for `schedule` and `cost`.
+        """
+        from syncopate.model import predict
+
+        cost = self.cost(config, machine)
+        return predict(self.schedule(strategy, config, target), cost, machine)
+
+    @property
+    def _kind(self) -> GemmKind:
+        return GemmKind(self.kind)
+
+
+def _add_gather(plan: Plan, workload: GemmWorkload, strategy: Strategy) -> dict[str, Buffer]:
+    a = plan.buffer("a", (workload.m, workload.k), workload.dtype, shard_axis=0)
+    plan.all_gather(a, axis=0)
+    return {"a": a}
+
+
+def _add_sum(plan: Plan, workload: GemmWorkload, strategy: Strategy) -> dict[str, Buffer]:
+    from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
+
+    c = plan.buffer("c", (workload.m, workload.n), workload.dtype)
+    add = reduce_scatter_tiles if workload.kind is GemmKind.GEMM_RS else all_reduce_tiles
+    add(plan, c, strategy)
+    return {"c": c}
+
+
+def _add_exchange_before(
+    plan: Plan, workload: GemmWorkload, strategy: Strategy
+) -> dict[str, Buffer]:
+    shape = (workload.m, workload.k)
+    mine = plan.buffer("a", shape, workload.dtype)
+    received = plan.buffer("received", shape, workload.dtype)
+    for rank in range(plan.world_size):
+        plan.input(mine[:], rank=rank)
+    plan.all_to_all(mine, received)
+    return {"a": received}
+
+
+def _add_exchange_after(
+    plan: Plan, workload: GemmWorkload, strategy: Strategy
+) -> dict[str, Buffer]:
+    from syncopate.plan.templates import all_to_all_tiles
+
+    shape = (workload.m, workload.n)
+    c = plan.buffer("c", shape, workload.dtype)
+    all_to_all_tiles(plan, c, plan.buffer("received", shape, workload.dtype))
+    return {"c": c}
+
+
+_ADDITIONS: Final = {
+    GemmKind.AG_GEMM: _add_gather,
+    GemmKind.GEMM_RS: _add_sum,
+    GemmKind.GEMM_AR: _add_sum,
+    GemmKind.A2A_GEMM: _add_exchange_before,
+    GemmKind.GEMM_A2A: _add_exchange_after,
+}
+"""What each kind adds to a plan; each gives the plan's buffers of A and C."""

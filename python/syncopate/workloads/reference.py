@@ -1,0 +1,68 @@
+"""What a GEMM workload gives, by torch alone: random operands of every rank, and the result of one in float32.
+
+Operands follow from the rank, so each rank can make those of all others, and needs no communication for a reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syncopate.runtime.tensors import torch_dtype
+from syncopate.workloads.gemm import GemmKind, GemmWorkload
+
+__all__ = ["draw_input", "draw_weight", "multiply"]
+
+
+def draw_input(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
+    """What a rank passes as `a`: its rows of A if they are gathered, else all of its A."""
+    if workload.kind is GemmKind.AG_GEMM:
+        return _draw((workload.m, workload.k), seed, workload, device)[_block(workload, rank)]
+    return _draw((workload.m, workload.k), seed + 1 + rank, workload, device)
+
+
+def draw_weight(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
+    """What a rank passes as `b`, with rows as far apart as the workload says."""
+    values = _draw((workload.n, workload.k), ~(seed + rank) & 0x7FFFFFFF, workload, device)
+    pitch = workload.weight_pitch or workload.k
+    if pitch == workload.k:
+        return values
+    memory = values.new_zeros((workload.n, pitch))
+    memory[:, : workload.k] = values
+    return memory[:, : workload.k]
+
+
+def multiply(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
+    """What a call gives a rank, in float32."""
+    kind, block = GemmKind(workload.kind), _block(workload, rank)
+    ranks = range(workload.world_size)
+
+    def a(of: int) -> torch.Tensor:
+        return draw_input(workload, of, seed, device).float()
+
+    def b(of: int) -> torch.Tensor:
+        return draw_weight(workload, of, seed, device).float().T
+
+    if kind is GemmKind.AG_GEMM:
+        return torch.cat([a(of) for of in ranks]) @ b(rank)
+    if kind is GemmKind.A2A_GEMM:
+        return torch.cat([a(of)[block] for of in ranks]) @ b(rank)
+    if kind is GemmKind.GEMM_A2A:
+        return torch.cat([a(of)[block] @ b(of) for of in ranks])
+    rows = block if kind is GemmKind.GEMM_RS else slice(None)
+    total = a(0)[rows] @ b(0)
+    for of in ranks[1:]:
+        total += a(of)[rows] @ b(of)
+    return total
+
+
+def _block(workload: GemmWorkload, rank: int) -> slice:
+    rows = -(-workload.m // workload.world_size)
+    return slice(rank * rows, min((rank + 1) * rows, workload.m))
+
+
+def _draw(shape: tuple[int, int], seed: int, workload: GemmWorkload, device: Any) -> torch.Tensor:
+    generator = torch.Generator(device).manual_seed(seed)
+    values = torch.randn(shape, generator=generator, device=device)
+    return values.to(torch_dtype(workload.dtype))
