@@ -287,16 +287,15 @@ private:
     Reuse &reuse = getReuse(place);
     for (BoxIndex *index : {&graph.getReaders(place), &graph.getWriters(place)})
       index->forEachOverlap(region, [&](unsigned id) {
-        Position start = index == &graph.getReaders(place) ? getFirstRead(id)
-                                                           : first[id];
+        Position start =
+            index == &graph.getReaders(place) ? getFirstRead(id) : first[id];
         if (!graph.isBeforeTiles(id, place, region) &&
             !order.isTileDone(place.first, position, order.atStart(start)))
           early = id;
       });
     for (BoxIndex *index : {&reuse.readers, &reuse.writers})
       index->forEachOverlap(region, [&](unsigned id) {
-        Position end =
-            index == &reuse.readers ? getLastRead(id) : last[id];
+        Position end = index == &reuse.readers ? getLastRead(id) : last[id];
         if (!order.wasComplete(end, order.atStore(place.first, position)))
           late = id;
       });
@@ -453,8 +452,8 @@ private:
         reuses.try_emplace({place.first, graph.getBufferIndex(place.second)});
     if (!isNew)
       return it->second;
-    it->second.readers = keepLast(
-        graph.getReaders(place), [&](unsigned id) { return getLastRead(id); });
+    it->second.readers = keepLast(graph.getReaders(place),
+                                  [&](unsigned id) { return getLastRead(id); });
     it->second.writers = keepLast(graph.getWriters(place),
                                   [&](unsigned id) { return last[id]; });
     return it->second;

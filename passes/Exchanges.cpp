@@ -8,9 +8,8 @@
 #include "passes/Exchanges.h"
 #include "passes/Realizations.h"
 
-#include "llvm/ADT/SetVector.h"
-
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace syncopate;
@@ -28,6 +27,9 @@ struct Node {
   /// between the same ranks; its own is one of them.
   int64_t depth;
   bool isExchanged;
+  /// Whether it is exchanged, and comes after something else of the depth that
+  /// there is before its own exchange.
+  bool isBehindOthers;
 };
 
 } // namespace
@@ -46,10 +48,15 @@ static SmallVector<Node> findNodes(PlanOp plan) {
     auto transfer = dyn_cast<TransferOpInterface>(op);
     if (!transfer && !isa<JoinOp, ProduceOp>(op))
       continue;
-    int64_t depth = isa<ProduceOp>(op) ? kBehindTiles : 0;
-    for (Value operand : op.getOperands())
-      if (Operation *before = operand.getDefiningOp())
-        depth = std::max(depth, depths.lookup(before));
+    int64_t depth = isa<ProduceOp>(op) ? kBehindTiles : 0, others = -1;
+    for (Value operand : op.getOperands()) {
+      auto before = depths.find(operand.getDefiningOp());
+      if (before == depths.end())
+        continue;
+      depth = std::max(depth, before->second);
+      if (!isExchanged(before->first))
+        others = std::max(others, before->second);
+    }
     bool exchanged = isExchanged(&op);
     if (exchanged) {
       int64_t &last =
@@ -57,7 +64,7 @@ static SmallVector<Node> findNodes(PlanOp plan) {
       depth = last = std::max(depth, last) + 1;
     }
     depths[&op] = depth;
-    nodes.push_back({&op, depth, exchanged});
+    nodes.push_back({&op, depth, exchanged, exchanged && others == depth - 1});
   }
   return nodes;
 }
@@ -86,9 +93,19 @@ void syncopate::orderExchanges(PlanOp plan) {
   for (Operation &op : llvm::make_early_inc_range(plan.getBody().getOps()))
     if (isa<BufferOp>(op) && first->isBeforeInBlock(&op))
       op.moveBefore(first);
-  llvm::stable_sort(nodes, [](const Node &a, const Node &b) {
-    return std::pair(a.depth, !a.isExchanged) <
-           std::pair(b.depth, !b.isExchanged);
+  // An exchange starts before what else could, unless it comes after some of
+  // that.
+  std::set<int64_t> behind;
+  for (const Node &node : nodes)
+    if (node.isBehindOthers)
+      behind.insert(node.depth);
+  auto getKey = [&](const Node &node) {
+    return node.isExchanged
+               ? std::pair(node.depth - 1, behind.count(node.depth) ? 2 : 0)
+               : std::pair(node.depth, 1);
+  };
+  llvm::stable_sort(nodes, [&](const Node &a, const Node &b) {
+    return getKey(a) < getKey(b);
   });
   if (nodes.front().op != first)
     nodes.front().op->moveBefore(first);

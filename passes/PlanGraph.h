@@ -20,8 +20,8 @@ namespace syncopate {
 using Place = std::pair<int64_t, mlir::Value>;
 
 /// Who carries a transfer out, a rank's stream, under the name of the copy
-/// engine, or role, and for those that a tile hands over, which one: transfers of the same queue start, and are
-/// announced, in the order of the plan.
+/// engine, or role, and for those that a tile hands over, which one: transfers
+/// of the same queue start, and are announced, in the order of the plan.
 struct Queue : std::pair<int64_t, chunk::Realization> {
   /// What stands for the tile of transfers that none hands over.
   static constexpr int64_t kNoTile = -1;

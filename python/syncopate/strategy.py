@@ -118,7 +118,8 @@ class Strategy:
     def structure(self) -> tuple[Any, ...]:
         """The choices that templates make."""
         combine = Combine.STRATEGY if self.leaves_collective else self.combine
-        return (self.direction, combine, self.shots, self.reducing, self.gathering)
+        levels = self.between is not None
+        return (self.direction, combine, self.shots, self.reducing, self.gathering, levels)
 
     @property
     def leaves_collective(self) -> bool:
