@@ -215,6 +215,21 @@ def awaited_words(ops: Sequence[EngineOp]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(op.address for op in ops if isinstance(op, AwaitWord)))
 
 
+def uses_library(program: Program) -> bool:
+    """Whether a library moves something for some rank: then all ranks need it, since they connect together."""
+    return any(
+        bool(
+            np.any(program.rank_tables(rank)["commands"].column("realization") == Realization.NCCL)
+        )
+        for rank in range(program.world_size)
+    )
+
+
+def has_exchanges(program: Program) -> bool:
+    """Whether it does so in exchanges, for which the kernel may wait."""
+    return bool(_find_members(program))
+
+
 def commands_of_exchanges(commands: Table) -> dict[int, list[int]]:
     """By exchange, the rows of a rank's commands that belong to it, in order."""
     exchanges: dict[int, list[int]] = {}

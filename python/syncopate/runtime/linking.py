@@ -279,8 +279,8 @@ def check_reach(program: Program, rank: int, reached: Sequence[bool]) -> None:
             if not reached[other]:
                 raise SyncopateError(
                     f"program {program.name}: rank {rank} accesses the memory of rank {other}, which it does not "
-                    f"reach, for {what}; let NCCL carry out transfers between nodes, as by Strategy(between='nccl') with a "
-                    "mesh of [nodes, ranks of a node]"
+                    f"reach, for {what}; let NCCL carry out transfers between nodes, as by Strategy(between='nccl') "
+                    "with a mesh of [nodes, ranks of a node]"
                 )
 
 
