@@ -69,7 +69,7 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
              << stringifyRealization(used) << " cannot";
         return signalPassFailure();
       }
-      if (transfer.getCounts() && !isDevice(used)) {
+      if (transfer.getCounts() && isEngine(used)) {
         transfer.emitOpError()
             << "expects a realization on the device, since its number of rows "
                "is read there, but got "
@@ -97,8 +97,9 @@ struct AssignRealization : impl::AssignRealizationPassBase<AssignRealization> {
   }
 
 private:
-  /// What two ranks carry out together becomes gets, for the one that receives
-  /// tells all others of it; and those of an exchange come to stand together.
+  /// What two ranks carry out together becomes gets of all rows that there may
+  /// be, for the one that receives tells all others of it; and those of an
+  /// exchange come to stand together.
   static LogicalResult makeExchanges(PlanOp plan) {
     for (auto transfer : llvm::make_early_inc_range(
              plan.getBody().getOps<TransferOpInterface>())) {
@@ -109,17 +110,19 @@ private:
                << "expects another rank than " << transfer.getSrcRank()
                << " to receive it, by realization "
                << stringifyRealization(*transfer.getRealization());
-      auto put = dyn_cast<PutOp>(*transfer);
-      if (!put)
+      if (isa<GetOp>(*transfer) && !transfer.getCounts())
         continue;
-      OpBuilder builder(put);
+      // A library is told by the host how much it moves, so it moves as many
+      // rows as there may be.
+      OpBuilder builder(transfer);
       auto get = GetOp::create(
-          builder, put.getLoc(), put.getSrc(), put.getSrcOffsets(),
-          put.getDst(), put.getDstOffsets(), put.getSizes(), put.getSrcRank(),
-          put.getDstRank(), ReductionAttr(), put.getDependencies(),
-          put.getRealizationAttr());
-      put.getToken().replaceAllUsesWith(get.getToken());
-      put.erase();
+          builder, transfer.getLoc(), transfer.getSrc(),
+          transfer.getSrcOffsets(), transfer.getDst(), transfer.getDstOffsets(),
+          transfer.getSizes(), transfer.getSrcRank(), transfer.getDstRank(),
+          ReductionAttr(), transfer.getDependencies(),
+          RealizationAttr::get(plan.getContext(), *transfer.getRealization()));
+      transfer->getResult(0).replaceAllUsesWith(get.getToken());
+      transfer.erase();
     }
     orderExchanges(plan);
     return success();
