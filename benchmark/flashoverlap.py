@@ -38,7 +38,7 @@ from benchmark.common.partitions import (
 from benchmark.common.study import Study, make_parser, remake, spell
 
 from syncopate import GemmWorkload
-from syncopate.choices import Combine, Realization, SlotShape
+from syncopate.choices import Realization, SlotShape
 from syncopate.errors import SyncopateError
 from syncopate.model import Curve, WaveModel
 from syncopate.workloads import GemmKind
@@ -70,7 +70,7 @@ def main() -> int:
     study = Study("flashoverlap", options, make_table)
     rows: list[Mapping[str, Any]] = []
     one_wave: list[Mapping[str, Any]] = []
-    wanted = list(itertools.product(SHAPES, options.kinds))
+    wanted = list(itertools.product(options.shapes, options.kinds))
     others = STUDY[: options.study]
     missing = [f"{kind.value} {spell(shape)}" for shape, kind in wanted]
     missing += [f"one-wave groups {spell(shape)}" for shape in others]
@@ -99,6 +99,12 @@ def parse() -> argparse.Namespace:
         return [GemmKind(name) for name in text.split(",")]
 
     parser.add_argument("--kinds", type=kinds, default=kinds("gemm_ar,gemm_rs,gemm_a2a"))
+    parser.add_argument(
+        "--shapes",
+        type=lambda text: [tuple(map(int, shape.split("x"))) for shape in text.split(",")],
+        default=SHAPES,
+        help="MxNxK, comma-separated; five are the default",
+    )
     parser.add_argument("--partitions", type=int, default=256, help="measured for each row")
     parser.add_argument("--study", type=int, default=len(STUDY), help="shapes for one-wave groups")
     parser.add_argument("--study-kind", type=GemmKind, default=GemmKind.GEMM_AR)
@@ -121,7 +127,7 @@ def measure_row(
         study: The run.
         kind: What moves.
         shape: M, N and K.
-        seconds: For everything; the search has half of it.
+        seconds: For everything; the search has two thirds of it.
     """
     options = study.options
     workload = GemmWorkload(kind, *shape, study.world_size)
@@ -150,12 +156,12 @@ def measure_row(
         random.Random(options.seed),
         first=[*known, *regular_partitions(model.waves)],
     )
-    # Those that are to be reported must be measured before the time is over.
-    partitions = list(dict.fromkeys([*known, *partitions]))
     trials = {base.having(waves=groups): groups for groups in partitions}
     tried = {
         trials[one]: found
-        for one, found in bench.survey(list(trials), options.few, study.until(seconds / 2)).items()
+        for one, found in bench.survey(
+            list(trials), options.few, study.until(seconds * 2 / 3)
+        ).items()
     }
     ranked = sorted(tried, key=lambda groups: tried[groups].us)[:FINALISTS]
     finalists = [base.having(waves=groups) for groups in dict.fromkeys([*ranked, *known])]
@@ -184,15 +190,17 @@ def measure_row(
 def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
     """Library calls with the default waves, by what a call takes and the multiprocessors that it has."""
     default = default_trial(workload)
-    combine = Combine.STRATEGY if GemmKind(workload.kind).sums else None
     return [
-        default.having(realization=Realization.NCCL, combine=combine, slots=slots, comm_ctas=count)
+        default.having(realization=Realization.NCCL, combine=None, slots=slots, comm_ctas=count)
         for slots, count in itertools.product(SlotShape, ctas)
     ]
 
 
 def make_models(bench: Bench, base: Trial, gemm_us: float) -> tuple[WaveModel, Curve]:
-    """The closed form on times of this run, and NCCL's curve with as many CTAs as it likes, for the bound."""
+    """The closed form on times of this run, and NCCL's curve by itself with as many CTAs as it likes, for the bound.
+
+    The closed form takes NCCL's times beside the GEMM, which are longer: both want L2.
+    """
     workload, ctas = bench.workload, base.strategy.comm_ctas
     tiles = math.prod(base.config.tiles(workload.m, workload.n))
     nbytes, wave = tile_bytes(workload, base), bench.sms - ctas
@@ -203,7 +211,7 @@ def make_models(bench: Bench, base: Trial, gemm_us: float) -> tuple[WaveModel, C
     sizes = sorted({last * nbytes, *sizes})
     if len(sizes) < 2:
         sizes = [whole // 2, whole]
-    curve = bench.collective_curve(sizes, ctas)
+    curve = bench.collective_curve(sizes, ctas, beside=True)
     plain = bench.collective_curve(sizes, 0)
     return WaveModel(gemm_us, tiles, nbytes, bench.sms, curve, ctas), plain
 

@@ -27,9 +27,11 @@ from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
 
+from syncopate import Target
 from syncopate.choices import Direction, Realization
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
+from syncopate.tune import Auto, Effort, GemmSubject, choose
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
 
@@ -92,6 +94,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pauses", type=numbers, default=[500], help="ns, comma-separated")
     parser.add_argument("--zero-copy", action="store_true", help="also from symmetric inputs")
     parser.add_argument("--only", default="", help="only variants whose name contains this")
+    parser.add_argument(
+        "--auto",
+        nargs="?",
+        const="model",
+        choices=("model", "measure"),
+        help="also what the tuner chooses: from its cache, by the model, or by measurement",
+    )
+    parser.add_argument(
+        "--tuning-budget", type=float, default=60.0, help="seconds of it for each shape"
+    )
     parser.add_argument(
         "--budget",
         type=float,
@@ -161,24 +173,11 @@ def load_all(
 ) -> tuple[list[Entry], bool]:
     """Compiles, loads and checks every strategy; one that fails on any rank is dropped on all."""
     group, entries, good = ProcessGroup(), [], True
-    packed = workload.packed()
-    config = packed.choose_config()
-    for strategy in strategies(
-        options.workload,
-        options.realizations.split(","),
-        options.splits,
-        options.comm_ctas,
-        options.pauses,
-        options.waves,
-        options.slots,
-        base=packed.default_strategy(config),
-    ):
-        way = Way(strategy)
-        if options.only not in way.name:
-            continue
+    for way in list_ways(session, workload, options):
+        strategy = way.strategy
 
         def make(way: Way = way) -> LoadedGemm:
-            return workload.load(group, way.strategy, config=config, timeout=20.0)
+            return workload.load(group, way.strategy, config=way.tuned, timeout=20.0)
 
         program = session.attempt(way.name, make)
         if program is None:
@@ -198,10 +197,37 @@ def load_all(
             session.say(f"WRONG {way.name}: relative error {error:.2e}, same bits: {same}")
         entries += [
             make_entry(session, this, program, error, data)
-            for this in (way, Way(strategy, zero_copy=True))
+            for this in ([way] if way.tuned else [way, Way(strategy, zero_copy=True)])
             if not this.zero_copy or (options.zero_copy and takes_symmetric(program))
         ]
     return entries, good
+
+
+def list_ways(session: Session, workload: GemmWorkload, options: argparse.Namespace) -> list[Way]:
+    """What is compared."""
+    packed = workload.packed()
+    ways = [
+        Way(strategy)
+        for strategy in strategies(
+            options.workload,
+            options.realizations.split(","),
+            options.splits,
+            options.comm_ctas,
+            options.pauses,
+            options.waves,
+            options.slots,
+            base=packed.default_strategy(packed.choose_config()),
+        )
+    ]
+    ways = [way for way in ways if options.only in way.name]
+    if options.auto is not None:
+        auto = Auto(measure=options.auto == "measure", effort=Effort(budget=options.tuning_budget))
+        subject = GemmSubject(packed, Target.current())
+        tuned = session.attempt("auto", lambda: choose(subject, auto))
+        if tuned is not None:
+            session.say(str(tuned))
+            ways.append(Way(tuned.chosen.strategy, tuned=tuned.chosen.config))
+    return ways
 
 
 def make_entry(

@@ -27,7 +27,7 @@ from benchmark.common.report import format_us
 from benchmark.common.study import Study, format_head, format_table, make_parser, remake, spell
 
 from syncopate import GemmWorkload
-from syncopate.choices import Combine, Direction, Realization, TileOrder
+from syncopate.choices import Direction, Realization, TileOrder
 from syncopate.workloads import GemmKind
 
 SHAPES = {
@@ -85,6 +85,7 @@ def main() -> int:
         if row["left_out"]:
             missing.append(f"{row['left_out']} trials of {kind.value}, refused or for want of time")
         study.write(rows, missing)
+    study.write(rows, missing)
     return study.close()
 
 
@@ -143,9 +144,8 @@ def find_points(kind: GemmKind, default: Trial) -> Iterator[Point]:
         trial = default.having(realization=realization, direction=direction, comm_ctas=ctas)
         yield Point("comm_ctas", f"{realization.value}/{direction.value}", ctas, trial)
     if not kind.is_before:
-        combine = Combine.STRATEGY if kind.sums else None
         for ctas in COMM_CTAS:
-            trial = default.having(realization=Realization.NCCL, combine=combine, comm_ctas=ctas)
+            trial = default.having(realization=Realization.NCCL, combine=None, comm_ctas=ctas)
             yield Point("comm_ctas", "nccl", ctas, trial)
     for realization, direction, order in itertools.product(moving, Direction, ORDERS):
         trial = default.having(realization=realization, direction=direction, order=order)

@@ -25,7 +25,7 @@ from benchmark.common.report import format_us
 from benchmark.common.study import Study, format_head, format_table, make_parser, remake, spell
 
 from syncopate import GemmWorkload
-from syncopate.choices import Combine, Direction, Realization
+from syncopate.choices import Direction, Realization
 from syncopate.workloads import GemmKind
 
 SHAPES = {GemmKind.AG_GEMM: (8192, 3584, 8192), GemmKind.GEMM_RS: (8192, 8192, 3584)}
@@ -88,7 +88,7 @@ def find_trials(kind: GemmKind, default: Trial) -> Iterator[Trial]:
     for realization, direction in itertools.product(moving, Direction):
         yield default.having(realization=realization, direction=direction)
     if not kind.is_before:
-        yield default.having(realization=Realization.NCCL, combine=Combine.STRATEGY, comm_ctas=16)
+        yield default.having(realization=Realization.NCCL, combine=None, comm_ctas=16)
 
 
 def choose(tried: Mapping[Trial, Measured]) -> dict[Realization, Trial]:

@@ -66,7 +66,8 @@ def Chunk_TileOrder : Chunk_I32Enum<"TileOrder",
       I32EnumAttrCase<"Arrival", 0, "arrival">,
       I32EnumAttrCase<"Grouped", 1, "grouped">,
       I32EnumAttrCase<"Paced", 2, "paced">,
-      I32EnumAttrCase<"Given", 3, "given">]>;
+      I32EnumAttrCase<"Wave", 3, "wave">,
+      I32EnumAttrCase<"Given", 4, "given">]>;
 
 def Chunk_TileOrderAttr
     : EnumAttr<Chunk_Dialect, Chunk_TileOrder, "tile_order">;

@@ -546,6 +546,7 @@ private:
       return;
     KernelDependence &dependence = analysis.getDependence(kernel, rank);
     std::vector<RowRange> storeWaits = addStoreWaits(dependence);
+    groupOfTile.reserve(std::size(kTileGroupColumns) * kernel.getNumTiles());
     for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
       int64_t group = tileGroups.getGroup(rank, tile);
       auto found = commandsOfTile.find(tile);
@@ -565,10 +566,12 @@ private:
   /// last transfer, unless an earlier tile of the CTA has waited for it.
   std::vector<RowRange> addStoreWaits(KernelDependence &dependence) {
     std::vector<RowRange> ranges(kernel.getNumTiles(), RowRange{0, 0});
+    if (!dependence.hasSums())
+      return ranges;
     std::map<SmallVector<unsigned>, RowRange> shared;
     std::map<std::pair<int64_t, Queue>, unsigned> waited;
     for (auto [position, tile] :
-         llvm::enumerate(*readTileOrder(kernel, schedule))) {
+         llvm::enumerate(*analysis.getOrder(kernel, schedule))) {
       std::map<Queue, unsigned> last;
       for (unsigned id : dependence.getSets()[dependence.getSummedSet(tile)])
         last[graph.getQueue(id)] = id;
@@ -734,8 +737,9 @@ private:
 /// The transfers that tiles hand over, in the order of their tiles, and the
 /// CTAs of those.
 SmallVector<std::pair<unsigned, int64_t>>
-findHandedOver(PlanGraph &graph, KernelOp kernel,
+findHandedOver(PlanAnalysis &analysis, KernelOp kernel,
                ArrayRef<ScheduleOp> schedules) {
+  PlanGraph &graph = analysis.getGraph();
   SmallVector<std::pair<unsigned, int64_t>> handed;
   for (ScheduleOp schedule : schedules) {
     std::map<int64_t, SmallVector<unsigned>> ofTile;
@@ -747,7 +751,7 @@ findHandedOver(PlanGraph &graph, KernelOp kernel,
     if (ofTile.empty())
       continue;
     for (auto [position, tile] :
-         llvm::enumerate(*readTileOrder(kernel, schedule)))
+         llvm::enumerate(*analysis.getOrder(kernel, schedule)))
       for (unsigned id : ofTile[tile])
         handed.emplace_back(id, position % kernel.getCtas());
   }
@@ -813,7 +817,7 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         if (failed(requireSlots(collective, schedule)))
           return signalPassFailure();
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
-    auto handed = findHandedOver(graph, kernel, schedules);
+    auto handed = findHandedOver(analysis, kernel, schedules);
     Protocol protocol(analysis, handed);
     for (ScheduleOp schedule : schedules)
       TableWriter(analysis, protocol, handed, kernel, schedule, rest).write();

@@ -9,7 +9,7 @@
 #define SYNCOPATE_PASSES_PLANGRAPH_H
 
 #include "dialect/Chunk.h"
-#include "passes/Boxes.h"
+#include "passes/TileBoxes.h"
 
 #include <map>
 #include <vector>
@@ -115,6 +115,19 @@ public:
   /// An index of the ranks that read a place in transfers, by what they read.
   BoxIndex &getReadingRanks(Place place);
 
+  /// What tiles access by a footprint of a kernel of the plan.
+  const TileBoxes &getTileBoxes(chunk::FootprintOp footprint) {
+    auto it = tileBoxes.find(footprint);
+    if (it == tileBoxes.end())
+      it = tileBoxes
+               .try_emplace(
+                   footprint,
+                   mlir::cast<chunk::KernelOp>(footprint->getParentOp()),
+                   footprint)
+               .first;
+    return it->second;
+  }
+
   /// Indices of a place's outputs.
   BoxIndex &getOutputIndex(Place place) { return outputIndices[key(place)]; }
   /// True if a transfer reads an input.
@@ -172,6 +185,7 @@ private:
       produced;
   std::map<std::pair<int64_t, int64_t>, BoxIndex> inputIndices, producedIndices,
       outputIndices, writers, readers, readingRanks;
+  std::map<mlir::Operation *, TileBoxes> tileBoxes;
 
   /// The node of each token; the transfer of each node, or -1; the node of each
   /// transfer; and the predecessors of all nodes, one after another.

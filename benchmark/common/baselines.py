@@ -49,7 +49,7 @@ class Baselines:
         """The GEMM alone on data that has been moved: cuBLAS, and our local kernel under plain Triton."""
         return [
             Candidate("gemm_cublas", self._multiply),
-            Candidate("gemm_triton", self._local_kernel()),
+            Candidate("gemm_triton", self.local_kernel()),
         ]
 
     def communication(self) -> Candidate:
@@ -126,14 +126,15 @@ class Baselines:
             dist.all_to_all_single(self.moved, given)
         return self.moved
 
-    def _local_kernel(self) -> Callable[[int], torch.Tensor]:
+    def local_kernel(self, spared: int = 0) -> Callable[[int], torch.Tensor]:
+        """Our local kernel under plain Triton, on all multiprocessors but some."""
         from triton.tools.tensor_descriptor import TensorDescriptor
 
         m, n, k = self.data.shape
-        ctas = torch.cuda.get_device_properties().multi_processor_count
+        ctas = torch.cuda.get_device_properties().multi_processor_count - spared
         config = dataclasses.replace(self.workload.choose_config(), num_ctas=ctas)
         parts = config.count_parts(m, n, k, ctas)
-        constants = {**config.constexprs(), **config.options(), "PARTS": parts}
+        constants = {**config.constexprs(), **config.options(), "SPLIT": parts > 1, "parts": parts}
         if parts > 1:
             slots = (ctas, config.block_m, config.block_n)
             constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")

@@ -142,8 +142,17 @@ class Bench(abc.ABC):
         """Checks some in `calls` calls of each, and then times them, taking turns with the baselines."""
 
     @abc.abstractmethod
-    def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
-        """NCCL's collective of the workload by bytes of what one rank gives, with at most so many CTAs; 0 for any."""
+    def collective_curve(
+        self, sizes: Sequence[int], ctas: int, rounds: int = 5, *, beside: bool = False
+    ) -> Curve:
+        """NCCL's collective of the workload by bytes of what one rank gives.
+
+        Args:
+            sizes: The bytes.
+            ctas: CTAs that it may have at most; 0 for any number.
+            rounds: Timed calls of each size.
+            beside: Whether the GEMM keeps all other multiprocessors busy meanwhile, and with them L2 and memory.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:

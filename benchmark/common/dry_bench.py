@@ -52,8 +52,10 @@ class DryBench(Bench):
         comm = self._collective().time_us(moved_bytes(workload))
         return Alone(gemm, gemm, comm, gemm + comm), self.survey(trials, calls)
 
-    def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
-        """The machine's."""
+    def collective_curve(
+        self, sizes: Sequence[int], ctas: int, rounds: int = 5, *, beside: bool = False
+    ) -> Curve:
+        """The machine's, whatever is beside it."""
         return self._collective(ctas)
 
     def close(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,11 +12,11 @@ import torch
 import torch.distributed as dist
 from benchmark.common.baselines import Baselines
 from benchmark.common.bench import Alone, Bench, Measured, Trial, ascending_curve, never
+from benchmark.common.compilers import Compilers, compile_trial
 from benchmark.common.data import SETS, TOLERANCE, make_data
 from benchmark.common.session import Candidate, Session
 
 from syncopate import GemmWorkload
-from syncopate.compiler import Program
 from syncopate.model import Curve
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
@@ -25,8 +27,6 @@ __all__ = ["GpuBench", "LoadedTrial", "Ranks"]
 
 HOLD_CYCLES = 2_000_000
 """About a millisecond: a call that makes many library calls takes the host longer than others to enqueue."""
-
-TIMEOUT_S = 20.0
 
 
 @dataclass
@@ -56,6 +56,7 @@ class Ranks:
 
     def __init__(self, session: Session) -> None:
         self.session, self.group = session, ProcessGroup()
+        self._compilers = Compilers()
         self._limited: dict[int, dist.ProcessGroup] = {}
 
     def limited(self, ctas: int) -> dist.ProcessGroup | None:
@@ -68,8 +69,15 @@ class Ranks:
             self._limited[ctas] = dist.new_group(backend="nccl", pg_options=options)
         return self._limited[ctas]
 
+    def compile(self, workload: GemmWorkload, trials: Sequence[Trial]) -> None:
+        """Has the programs compiled into the cache on disk, by rank 0's processes; all ranks wait for them."""
+        if self.session.rank == 0:
+            self._compilers.compile(workload, trials)
+        self.session.agree(True)
+
     def close(self) -> None:
         """Leaves all groups."""
+        self._compilers.close()
         self.session.close()
 
 
@@ -92,6 +100,7 @@ class GpuBench(Bench):
         self, trials: Sequence[Trial], calls: int, over: Callable[[], bool] = never
     ) -> dict[Trial, Measured]:
         """One call of each with each set of inputs is checked before."""
+        self._ranks.compile(self.workload, trials)
         found = {}
         for trial in trials:
             if over():
@@ -139,11 +148,12 @@ class GpuBench(Bench):
 
     def load(self, trials: Sequence[Trial], calls: int) -> list[LoadedTrial]:
         """Compiles, loads and checks; what does not run or is wrong is left out. Whoever calls closes the programs."""
+        self._ranks.compile(self.workload, trials)
         loaded = []
         for trial in dict.fromkeys(trials):
 
             def make(trial: Trial = trial) -> LoadedGemm:
-                return LoadedGemm(self.workload, self._compile(trial), self.group)
+                return LoadedGemm(self.workload, compile_trial(self.workload, trial), self.group)
 
             program = self.session.attempt(trial.name, make)
             if program is None:
@@ -156,8 +166,11 @@ class GpuBench(Bench):
                 loaded.append(LoadedTrial(trial, program, error, candidate))
         return loaded
 
-    def collective_curve(self, sizes: Sequence[int], ctas: int, rounds: int = 5) -> Curve:
+    def collective_curve(
+        self, sizes: Sequence[int], ctas: int, rounds: int = 5, *, beside: bool = False
+    ) -> Curve:
         """Through torch."""
+        gemm = self._keep_busy(ctas) if beside else None
         group, world = self._ranks.limited(ctas), self.session.world_size
         kind = GemmKind(self.workload.kind)
         most = max(sizes) // 2 + world
@@ -179,11 +192,32 @@ class GpuBench(Bench):
                     dist.all_to_all_single(target, source, group=group)
                 return target
 
-            return Candidate(f"{nbytes} bytes", call)
+            return Candidate(f"{nbytes} bytes", call, prepare=gemm)
 
         candidates = [candidate(nbytes) for nbytes in sizes]
         self.session.compare(candidates, rounds, 1, HOLD_CYCLES)
         return ascending_curve(sizes, [one.us for one in candidates])
+
+    def _keep_busy(self, spared: int) -> Callable[[int], None]:
+        """What starts the GEMM, as often as it takes to run while the GPU is held and beside a call behind that."""
+        side, start = torch.cuda.Stream(), torch.cuda.Event()
+        multiply = self.baselines.local_kernel(spared)
+        seconds = HOLD_CYCLES / 1e9 + 2e-3
+        multiply(0)
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        multiply(0)
+        torch.cuda.synchronize()
+        times = 1 + math.ceil(seconds / (time.perf_counter() - begin))
+
+        def run(i: int) -> None:
+            start.record()
+            side.wait_event(start)
+            with torch.cuda.stream(side):
+                for _ in range(times):
+                    multiply(0)
+
+        return run
 
     def close(self) -> None:
         """Closes the program of the survey, and gives memory back."""
@@ -193,13 +227,9 @@ class GpuBench(Bench):
         gc.collect()
         torch.cuda.empty_cache()
 
-    def _compile(self, trial: Trial) -> Program:
-        packed = self.workload.packed()
-        return packed.compile(trial.strategy, config=trial.config, timeout=TIMEOUT_S)
-
     def _place(self, trial: Trial) -> LoadedGemm | None:
         """The one loaded program with the trial's tables, and its code if that is another."""
-        compiled = self.session.attempt(trial.name, lambda: self._compile(trial))
+        compiled = self.session.attempt(trial.name, lambda: compile_trial(self.workload, trial))
         if compiled is None:
             return None
 

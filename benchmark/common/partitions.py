@@ -31,19 +31,22 @@ def fit_groups(groups: Sequence[int], waves: int) -> Groups:
 def choose_partitions(
     waves: int, most: int, draw: random.Random, first: Iterable[Groups] = ()
 ) -> list[Groups]:
-    """All partitions of the waves in their order, if there are at most `most`, else that many different random ones.
+    """All partitions of the waves, if there are at most `most`, else that many different random ones.
 
-    Every partition is as likely as any other: between any two waves is a cut, or there is none.
+    They are in random order, so that those before the time is over are a fair choice. Every partition is as likely as
+    any other: between any two waves is a cut, or there is none.
 
     Args:
         waves: Waves to cut.
         most: How many partitions are wanted.
         draw: Where chance comes from.
-        first: Partitions that are to be among them whatever chance says.
+        first: Partitions that are to stand before them, whatever chance says.
     """
-    if 2 ** (waves - 1) <= most:
-        return [_cut(waves, bits) for bits in range(2 ** (waves - 1))]
     chosen = dict.fromkeys(tuple(groups) for groups in first)
+    if 2 ** (waves - 1) <= most:
+        every = list(range(2 ** (waves - 1)))
+        draw.shuffle(every)
+        return list(chosen | dict.fromkeys(_cut(waves, bits) for bits in every))
     while len(chosen) < most:
         chosen[_cut(waves, draw.getrandbits(waves - 1))] = None
     return list(chosen)

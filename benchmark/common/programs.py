@@ -10,12 +10,17 @@ from typing import Any
 
 from syncopate import Strategy
 from syncopate.choices import Combine, Direction, Realization, names_of
+from syncopate.kernels import GemmConfig
 from syncopate.runtime.interface import TensorParam
 from syncopate.strategy_names import name_strategy, read_strategy_name
+from syncopate.tune import Candidate
 from syncopate.workloads import GemmKind
 
 NCCL = Realization.NCCL.value
 REALIZATIONS = tuple(name for name in names_of(Realization)[::-1] if name != NCCL)
+
+AUTO = "auto: "
+"""In front of the name of what a tuner has chosen."""
 
 _ZERO_COPY = "/zero-copy"
 
@@ -27,15 +32,18 @@ class Way:
     Attributes:
         strategy: The choices.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
+        tuned: The tiles that a tuner has chosen together with the strategy.
     """
 
     strategy: Strategy
     zero_copy: bool = False
+    tuned: GemmConfig | None = None
 
     @property
     def name(self) -> str:
         """For tables and messages."""
-        return name_strategy(self.strategy) + (_ZERO_COPY if self.zero_copy else "")
+        name = name_strategy(self.strategy) + (_ZERO_COPY if self.zero_copy else "")
+        return name if self.tuned is None else AUTO + Candidate(self.strategy, self.tuned).name
 
 
 def read_way(name: str) -> Way:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark.common.programs import Way, read_way
+from benchmark.common.programs import AUTO, Way, read_way
 
 from syncopate import Strategy
 from syncopate.workloads import GemmKind
@@ -65,7 +65,8 @@ def read_table(path: Path) -> Iterator[Measured]:
         elif line.startswith("| ") and columns:
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             row = dict(zip(columns, cells, strict=False))
-            if "µs" in row:
+            # Tiles of what a tuner has chosen are not those of the other rows.
+            if "µs" in row and not row.get("variant", "").startswith(AUTO):
                 us = float(row["µs"])
                 yield Measured(workload, name, shape, _way(row), us, local, nccl, link)
 

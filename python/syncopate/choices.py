@@ -52,11 +52,18 @@ class Realization(enum.Enum):
 
 
 class TileOrder(enum.Enum):
-    """The order in which a rank computes its tiles."""
+    """The order in which a rank computes its tiles; `chunk-order-tiles` says what each policy does."""
 
     ARRIVAL = "arrival"
+    """By when they can start, and by who waits for them."""
     GROUPED = "grouped"
+    """As if there were no transfers: `group_m` rows of tiles column by column."""
     PACED = "paced"
+    """For, or from, every other rank in turn."""
+    WAVE = "wave"
+    """As `ARRIVAL`, and what leaves together is complete together, in as few waves of tiles as hold it."""
+    GIVEN = "given"
+    """The one that `compile` is given as `tile_order`, or that stands in a plan in chunk IR."""
 
 
 class SlotShape(enum.Enum):

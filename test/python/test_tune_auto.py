@@ -56,7 +56,7 @@ def test_choice_is_never_slower_than_the_default_by_the_models_own_numbers(auto,
     )
     assert (chosen, default) == (report.predicted_us, report.default_predicted_us)
     assert chosen <= default
-    assert report.chosen == report.default or chosen < 0.99 * default
+    assert report.chosen == report.default or chosen < 0.98 * default
     again = choose(subject, auto)
     assert again.origin is Origin.CACHE and again.chosen == report.chosen
     other = dataclasses.replace(auto, machine=find_preset("h100-w8-predicted"))
@@ -123,7 +123,7 @@ def test_new_shape_takes_what_the_nearest_tuned_one_has_if_the_model_agrees(auto
     }
     best = min(predicted, key=predicted.__getitem__)
     gain = 1 - predicted[best] / predicted[default]
-    assert report.chosen == (best if gain > 0.01 else default)
+    assert report.chosen == (best if gain > 0.02 else default)
 
 
 def test_nearest_of_several_shapes_comes_first(auto, tmp_path):
@@ -141,7 +141,7 @@ def test_nearest_of_several_shapes_comes_first(auto, tmp_path):
     assert subject.asked == [subject.space.default, *engines[:4]]
     best = min(subject.asked, key=made_up_us)
     gain = 1 - made_up_us(best) / made_up_us(report.default)
-    assert report.chosen == (best if gain > 0.01 else report.default)
+    assert report.chosen == (best if gain > 0.02 else report.default)
 
 
 def test_choices_of_other_gpus_and_versions_are_no_neighbours(auto):
@@ -252,3 +252,10 @@ def test_import_needs_no_torch():
         "syncopate.GemmWorkload('ag_gemm', 512, 64, 64, 2)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_code_of_the_documentation_runs(root, capsys):
+    page = (root / "docs/tuning.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "docs/tuning.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("tuning of gemm_ar-8192x8192x3584-bf16-w2: ")

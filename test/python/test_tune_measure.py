@@ -2,6 +2,9 @@
 
 import io
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from tune_fakes import (
@@ -317,3 +320,26 @@ def test_report_is_plain_data_too(tmp_path):
     said = str(report)
     assert said.startswith(f"tuning of fake-0: {report.chosen.name}")
     assert "from measurement" in said and "slower than the best measured" in said
+
+
+def test_processes_agree_through_torch_distributed(tmp_path):
+    pytest.importorskip("torch")
+    script = Path(__file__).with_name("tune_process.py")
+    file, folder = tmp_path / "meeting", tmp_path / "cache"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(rank), "2", str(file), str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    results = [rank.communicate(timeout=120) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], results
+    (first, shown), (second, hidden) = results
+    assert json.loads(first) == json.loads(second)
+    assert made_up_us(DEFAULT) + 1 == json.loads(first)["final_us"][DEFAULT.name]
+    # Rank 0 alone says how far it is, in lines, since nobody sees a terminal.
+    assert shown.count("fake-0 ") > 3 and "best " in shown and "fake-0" not in hidden
+    assert len(list(folder.glob("*.json"))) == 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from syncopate.abi import Realization
+from syncopate.choices import TileOrder
 from syncopate.compiler.binding import Footprint
+from syncopate.compiler.tile_order import TileIndices, order_table
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.ir import translate_errors
 from syncopate.mlir import ir
@@ -41,6 +44,7 @@ class KernelBinding:
         footprints: Footprints that are not to be inferred.
         needs: The part of a buffer that says how many transfers tiles wait for; None if they wait for all.
         place: File and line where the kernel was bound.
+        tile_order: Numbers of the tiles of each rank in a given order, [ranks, tiles]; None if passes order them.
     """
 
     name: str
@@ -52,6 +56,7 @@ class KernelBinding:
     footprints: tuple[Footprint, ...]
     needs: Chunk | None
     place: tuple[str, int]
+    tile_order: TileIndices | None = None
 
 
 def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Module:
@@ -66,9 +71,13 @@ def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Mod
     module = plan.copy_module()
     with module.context, ir.Location.unknown():
         plan_op = find_plan(module)
+        if kernel.tile_order is not None:
+            strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
         plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)
         with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
+            if kernel.tile_order is not None:
+                _add_order(plan_op, kernel, kernel.tile_order)
             module.operation.verify()
     return module
 
@@ -142,6 +151,14 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
                 offsets_map(footprint, len(kernel.tiles)),
                 list(footprint.sizes),
             )
+
+
+def _add_order(plan_op: ir.OpView, kernel: KernelBinding, tile_order: TileIndices) -> None:
+    columns = ["c0", "c1", "c2"]
+    with ir.InsertionPoint(plan_op.regions[0].blocks[0]):
+        for rank, order in enumerate(tile_order):
+            table = order_table(order, kernel.tiles, kernel.ctas, kernel.parts)
+            ops.ScheduleOp(kernel.name, rank, tiles=ops.TableAttr.get(columns, table.ravel()))
 
 
 def offsets_map(footprint: Footprint, dims: int) -> ir.Attribute:

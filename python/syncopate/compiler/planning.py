@@ -12,6 +12,7 @@ from typing import Any
 
 from triton.runtime.jit import JITFunction
 
+from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import check_binding, check_numbers, check_roles, check_sums
 from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
 from syncopate.compiler.module import (
@@ -22,6 +23,7 @@ from syncopate.compiler.module import (
     find_plan,
 )
 from syncopate.compiler.target import Target
+from syncopate.compiler.tile_order import read_tile_order
 from syncopate.compiler.tma_rules import check_tma
 from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
@@ -56,6 +58,7 @@ def bind_arguments(
     ctas: int | None = None,
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
+    tile_order: Any = None,
     place: tuple[str, int],
 ) -> BoundKernel:
     """Binds a kernel's parameters, and chooses how many CTAs compute if nobody has; arguments are those of `compile`.
@@ -71,6 +74,13 @@ def bind_arguments(
                 f"multiprocessors of {target} to compute; use fewer"
             )
     check_numbers(tiles, ctas)
+    order = None
+    if tile_order is not None:
+        order = read_tile_order(tile_order, tiles, plan.world_size)
+    elif strategy.order is TileOrder.GIVEN:
+        raise SyncopateError(
+            "tile_order: strategy leaves the order of tiles to it, but it is left out; give one, or name a policy"
+        )
     resolved, parts = resolve(bind, math.prod(tiles), ctas)
     binding = bind_parameters(kernel, resolved)
     check_binding(binding, plan, target)
@@ -84,6 +94,7 @@ def bind_arguments(
         tuple(footprints),
         needs,
         place,
+        order,
     )
     return BoundKernel(binding, kernel_op)
 

@@ -98,6 +98,7 @@ def binding_key(binding: KernelBinding) -> tuple[object, ...]:
             for footprint in binding.footprints
         ),
         None if needs is None else (needs.buffer.name, needs.offsets),
+        None if binding.tile_order is None else binding.tile_order.tobytes(),
     )
 
 

@@ -170,7 +170,13 @@ def link_rank(
 
     rows = part(where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
     for tile_field in TileField:
-        rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
+        if tile_field is not TileField.NUMBER:
+            rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
+    # The third coordinate of a smaller grid is the number of a part.
+    grid = tuple(program.tiles)
+    rows[:, TileField.NUMBER] = np.ravel_multi_index(
+        tuple(rows[:, TileField.C0 + dim] for dim in range(len(grid))), grid, mode="clip"
+    )
 
     rows = part(where.waits, np.int32, len(tables["waits"].values), abi.WAIT_STRIDE)
     for wait_field in WaitField:

@@ -35,12 +35,15 @@ __all__ = ["Auto", "as_auto", "choose"]
 
 MEASURE_VARIABLE: Final = "SYNCOPATE_MEASURE"
 
-MARGIN: Final = 0.01
-"""By what share the model has to find something faster than the default to choose it without a measurement: some of
-its errors within a shape are larger (docs/model.md)."""
+MARGIN: Final = 0.02
+"""By what share the model has to find something faster than the default to choose it without a measurement: at 1 % it
+chose what is slower than the default at two of 74 measured shapes (docs/design/0024-tuner.md)."""
 
 NEIGHBOURS: Final = 4
 """Strategies of tuned shapes that a new shape looks at."""
+
+NEAREST: Final = 2
+"""How many of them are measured whatever the model says."""
 
 FARTHEST: Final = 4.0
 """How far such a shape may be, in powers of two of M, N and K together."""
@@ -59,6 +62,7 @@ class Auto:
         unordered: Whether results of a sum may differ from call to call, as those of `Combine.DESTINATION`.
         effort: How much to measure.
         cache: Where choices are kept; the user's cache if it is left out.
+        keep: Whether to keep this one.
         progress: Whether to show how far it is; left out, a bar on a terminal, lines elsewhere.
         agreement: The ranks that choose together; torch.distributed's if they are as many as the program's, else this
             process alone.
@@ -71,6 +75,7 @@ class Auto:
     unordered: bool = False
     effort: Effort = field(default_factory=Effort)
     cache: TuningCache | None = None
+    keep: bool = True
     progress: bool | None = None
     agreement: Agreement | None = None
 
@@ -190,8 +195,15 @@ class _Choice:
         made = self._from_first(self._choose_by_model)
         report = self._read_report(made)
         if report.origin is not Origin.DEFAULT:
-            self.cache.store(Entry(self.key, report.chosen, self.machine_id, (), report.to_json()))
+            self._store(report.chosen, (), report)
         return report
+
+    def _store(
+        self, chosen: Candidate, measured: tuple[Measured, ...], report: TuningReport
+    ) -> None:
+        if self.auto.keep:
+            entry = Entry(self.key, chosen, self.machine_id, measured, report.to_json())
+            self.cache.store(entry)
 
     def _choose_by_model(self) -> dict[str, Any]:
         default = self.subject.space.default
@@ -248,17 +260,12 @@ class _Choice:
                 **{**vars(report), "reason": f"{report.reason}; not measured: {why}"}
             )
         first = self.agreement.rank == 0
-        findings = None
-        text = ""
+        findings, near, text = None, list[Candidate](), ""
         if first:
-            # Neighbours are among the starts, so that the model's ranking has all of them.
-            findings = Findings()
+            findings, near = Findings(), self._neighbours()
             if self.machine is not None:
                 findings = search(
-                    self.subject.space,
-                    self._prepare,
-                    starts=self._neighbours(),
-                    work=self.subject.work,
+                    self.subject.space, self._prepare, starts=near, work=self.subject.work
                 )
         effort = self.auto.effort
         header = json.dumps(
@@ -280,6 +287,7 @@ class _Choice:
             progress,
             findings,
             self._prepare,
+            near[:NEAREST],
         )
         outcome = tuner.run()
         made = self._from_first(lambda: self._describe(findings or Findings(), outcome))
@@ -296,9 +304,7 @@ class _Choice:
             resumed=outcome.resumed,
             **made,
         )
-        self.cache.store(
-            Entry(self.key, outcome.chosen, self.machine_id, measured, report.to_json())
-        )
+        self._store(outcome.chosen, measured, report)
         journal.remove()
         progress.close(f"{outcome.chosen.name}, {report.speedup or 1.0:.3f}x the default")
         return report

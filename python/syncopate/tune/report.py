@@ -93,7 +93,7 @@ class TuningReport:
     @property
     def regret(self) -> float | None:
         """By what share the choice is slower than the best of all that was measured; None if it was not measured."""
-        return self._regret(self.chosen)
+        return self.regret_of(self.chosen)
 
     @property
     def model_regret(self) -> float | None:
@@ -101,9 +101,26 @@ class TuningReport:
         known = [one for one in self.measured if one.predicted_us is not None]
         if not known:
             return None
-        return self._regret(min(known, key=lambda one: one.predicted_us or 0.0).candidate)
+        return self.regret_of(min(known, key=lambda one: one.predicted_us or 0.0).candidate)
 
-    def _regret(self, candidate: Candidate) -> float | None:
+    def regret_of_first(self, count: int) -> float | None:
+        """What the regret would be had only the default and the model's first candidates been measured.
+
+        Args:
+            count: How many.
+        """
+        known = sorted(
+            (one for one in self.measured if one.predicted_us is not None),
+            key=lambda one: one.predicted_us or 0.0,
+        )
+        shares = [one.share for one in known[:count]]
+        shares += [one.share for one in self.measured if one.candidate == self.default]
+        if not known:
+            return None
+        return min(shares) / min(one.share for one in self.measured) - 1
+
+    def regret_of(self, candidate: Candidate) -> float | None:
+        """By what share a candidate is slower than the best of all that was measured; None if it was not measured."""
         shares = {one.candidate: one.share for one in self.measured}
         if candidate not in shares:
             return None

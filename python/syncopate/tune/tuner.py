@@ -107,6 +107,7 @@ class Tuner:
         progress: Progress,
         findings: Findings | None,
         prepare: Prepare,
+        starts: Sequence[Candidate] = (),
     ) -> None:
         """Measures nothing yet.
 
@@ -119,11 +120,12 @@ class Tuner:
             progress: Where to say so.
             findings: What the model has found; on rank 0.
             prepare: Makes schedules, for the model; on rank 0.
+            starts: What to measure whatever the model says of it; on rank 0.
         """
         self._space, self._bench, self._agreement = space, bench, agreement
         self._journal, self._effort, self._progress = journal, effort, progress
         self._findings = Findings() if findings is None else findings
-        self._prepare = prepare
+        self._prepare, self._starts = prepare, tuple(starts)
         self._resumed = len(journal.measured)
         self._begin = time.monotonic()
         self._compiled, self._compile_seconds = 0, 0.0
@@ -152,7 +154,7 @@ class Tuner:
     def _propose(self) -> Iterator[Candidate]:
         ranked = [pair for pair in self._findings.ranked() if pair[1] != self._space.default]
         unknown = list(self._findings.unknown)[:MOST_UNKNOWN]
-        planned = [*choose_diverse(ranked, self._effort.top), *unknown]
+        planned = [*self._starts, *choose_diverse(ranked, self._effort.top), *unknown]
         for number, candidate in enumerate(planned):
             self._show(number, len(planned), candidate)
             yield candidate
