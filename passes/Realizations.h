@@ -42,7 +42,7 @@ constexpr bool isDevice(chunk::Realization realization) {
 }
 
 /// Both ranks of a transfer carry it out together: one sends, the other
-/// receives. That one is its executor, a get's.
+/// receives. That one is its executor, as that of a get is.
 constexpr bool isExchange(chunk::Realization realization) {
   return realization == chunk::Realization::Nccl;
 }
