@@ -70,10 +70,14 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
         coordinates.push_back(tile);
         return true;
       });
-      for (auto [rank, tiles] : llvm::enumerate(*orders))
-        createSchedule(builder, kernel.getLoc(), kernel.getKernelAttr(),
-                       builder.getI64IntegerAttr(rank),
-                       toTable(kernel, coordinates, tiles));
+      for (auto [rank, tiles] : llvm::enumerate(*orders)) {
+        ScheduleOp schedule =
+            createSchedule(builder, kernel.getLoc(), kernel.getKernelAttr(),
+                           builder.getI64IntegerAttr(rank),
+                           toTable(kernel, coordinates, tiles));
+        if (kernel.getParts() == 1)
+          analysis.setOrder(schedule, std::move(tiles));
+      }
     }
     markAnalysesPreserved<PlanAnalysis>();
   }
@@ -195,12 +199,12 @@ private:
     return TableAttr::get(kernel.getContext(), {"c0", "c1", "c2"}, values);
   }
 
-  static void createSchedule(OpBuilder &builder, Location loc,
-                             FlatSymbolRefAttr kernel, IntegerAttr rank,
-                             TableAttr tiles) {
-    ScheduleOp::create(builder, loc, kernel, rank, tiles, TableAttr{},
-                       TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
-                       TableAttr{}, TableAttr{});
+  static ScheduleOp createSchedule(OpBuilder &builder, Location loc,
+                                   FlatSymbolRefAttr kernel, IntegerAttr rank,
+                                   TableAttr tiles) {
+    return ScheduleOp::create(builder, loc, kernel, rank, tiles, TableAttr{},
+                              TableAttr{}, TableAttr{}, TableAttr{},
+                              TableAttr{}, TableAttr{}, TableAttr{});
   }
 };
 

@@ -278,7 +278,7 @@ def OrderTransfersPass
   }];
 }
 
-def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
+def AssignSlotsPass : Pass<"chunk-assign-slots", "::syncopate::chunk::PlanOp"> {
   let summary = "Say which library call takes each tile, and where it is stored";
   let description = [{
     Why: a library moves one large message much faster than many small ones, and
@@ -298,7 +298,7 @@ def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
     calls.
     Errors: tiles that do not write rectangles of one size, at multiples of it,
     each inside the blocks of two ranks at most.
-    Example: test/passes/group-tiles.mlir.
+    Example: test/passes/assign-slots.mlir.
   }];
 }
 

@@ -88,7 +88,7 @@ class Combine(enum.Enum):
     """The other ranks add to what the block's own rank has computed, by atomic operations and in no order. Needs no
     other buffer, but is rounded once for each part, and results may differ from call to call. For f32, f16 and bf16,
     pushed."""
-    STRATEGY = "strategy"
+    COLLECTIVE = "collective"
     """The plan has the collective itself, and the strategy says what becomes of it: with realization nccl, calls of the
     library, which rounds as it does; else transfers by its algorithm, rounded once for each part."""
 

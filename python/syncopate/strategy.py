@@ -64,7 +64,7 @@ class Strategy:
         between: How transfers between nodes are carried out, which are ranks that differ in another than the last
             dimension of the mesh; `realization` if it is left out. Only nccl reaches nodes that do not share memory.
         combine: Who adds the parts of a sum. If it is left out, its tiles do, or a role in one shot, which takes no
-            other choice; with realization nccl, it is `Combine.STRATEGY`.
+            other choice; with realization nccl, it is `Combine.COLLECTIVE`.
         shots: In how many steps the parts of an all-reduce come to all ranks; chosen by its size if it is left out, and
             two if `combine` is given.
         reducing: How transfers are carried out that add parts within a rank; `realization` if it is left out and can
@@ -117,7 +117,7 @@ class Strategy:
     @property
     def structure(self) -> tuple[Any, ...]:
         """The choices that templates make."""
-        combine = Combine.STRATEGY if self.leaves_collective else self.combine
+        combine = Combine.COLLECTIVE if self.leaves_collective else self.combine
         levels = self.between is not None
         return (self.direction, combine, self.shots, self.reducing, self.gathering, levels)
 
@@ -126,7 +126,7 @@ class Strategy:
         """Whether templates leave the collective of a sum itself in the plan."""
         if self.combine is None:
             return self.realization is Realization.NCCL
-        return self.combine is Combine.STRATEGY
+        return self.combine is Combine.COLLECTIVE
 
     @property
     def attribute(self) -> str:

@@ -24,7 +24,6 @@ chunk.plan @levels mesh [2, 2] strategy <realization = copy_engine, between = nc
   // TABLES: chunk.schedule @k rank 0 {{.*}}exchange : [0, 0, 0, 0, 2, 0, 0, 1, 32, 32, 32, [[W:[0-9]+]], [[W]], [[S:[0-9]+]], [[S]], 5, 0, 0, 1, 0, 0, -1, 0, 0, 0]
   // TABLES-SAME: [1, 2, 0, 128, 0, 0, 128, 1, 32, 32, 32, {{.*}}, 5, 0, 0, 1, 0, 0, -1, 0, 0, 0]
   // TABLES: chunk.schedule @k rank 2 {{.*}}exchange : [0, 0, 0, 0, 2, 0, 0, 1, 32, 32, 32, {{.*}}, 5, 0, 0, 1, 0, 0, -1, 0, 0, 0]
-  chunk.kernel @k tiles [2] ctas 1 args(%a as "a") after(%t0, %t1, %v0, %v1) : !a {
-    chunk.footprint read "a" at affine_map<(m) -> (0, 0)> sizes [16, 4]
+  chunk.kernel @k tiles [2] ctas 1 args() after(%t0, %t1, %v0, %v1) {
   }
 }

@@ -121,7 +121,7 @@ def test_without_nccl_the_same_plan_becomes_transfers():
         plan = syncopate.Plan("transfers", [2])
         c = plan.buffer("c", (128, 64), "bf16")
         strategy = syncopate.Strategy(
-            realization=realization, comm_ctas=2, combine=Combine.STRATEGY
+            realization=realization, comm_ctas=2, combine=Combine.COLLECTIVE
         )
         all_reduce_tiles(plan, c, strategy)
         bind = syncopate.kernels.bind_gemm(syncopate.Tensor("a", (128, 40), "bf16"), 64, SMALL, c=c)

@@ -59,8 +59,8 @@ class KernelFeatures:
         has_one_tile: Whether the grid is a single tile, whose address need not be made of coordinates, if something is
             stored.
         slots: How tiles are stored in slots, if library calls take them.
-        separate: Arguments bound to a buffer with inputs that no other argument has: they may lie elsewhere, if the plan
-            lets them.
+        separate: Arguments bound to a buffer with inputs that no other argument has: these may lie elsewhere, if the
+            plan lets them.
     """
 
     roles: frozenset[Realization]

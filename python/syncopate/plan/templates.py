@@ -53,9 +53,9 @@ def reduce_scatter_tiles(
         plan: The plan.
         buffer: What tiles compute, all of it on every rank: [M, …]. With more than two ranks, or with `Combine.ROLE`
             and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size; not with
-            `Combine.DESTINATION` or `Combine.STRATEGY`. Where the strategy says how transfers between nodes are carried
-            out, a role adds the parts of its node before the sum goes to another node, and the plan gets a buffer for
-            either.
+            `Combine.DESTINATION` or `Combine.COLLECTIVE`. Where the strategy says how transfers between nodes are
+            carried out, a role adds the parts of its node before the sum goes to another node, and the plan gets a
+            buffer for either.
         strategy: The choices: `combine`, `direction`, `reducing`; and `realization`, as far as nccl leaves the
             collective itself in the plan. `syncopate.compile` makes the others, and takes this strategy if it is given
             none.

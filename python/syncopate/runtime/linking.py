@@ -29,7 +29,12 @@ from syncopate.abi import (
 )
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.commands import copy_unit, role_parts, split_commands
-from syncopate.runtime.handover import find_handover, queued_commands, ring_role
+from syncopate.runtime.handover import (
+    find_handover,
+    queued_commands,
+    ring_role,
+    tile_numbers,
+)
 from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
 
 _SPARE_UNITS = 1 << 16
@@ -172,11 +177,7 @@ def link_rank(
     for tile_field in TileField:
         if tile_field is not TileField.NUMBER:
             rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
-    # The third coordinate of a smaller grid is the number of a part.
-    grid = tuple(program.tiles)
-    rows[:, TileField.NUMBER] = np.ravel_multi_index(
-        tuple(rows[:, TileField.C0 + dim] for dim in range(len(grid))), grid, mode="clip"
-    )
+    rows[:, TileField.NUMBER] = tile_numbers(tables)
 
     rows = part(where.waits, np.int32, len(tables["waits"].values), abi.WAIT_STRIDE)
     for wait_field in WaitField:

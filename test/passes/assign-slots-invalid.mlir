@@ -1,4 +1,4 @@
-// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles))' -split-input-file -verify-diagnostics
+// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-assign-slots))' -split-input-file -verify-diagnostics
 
 !c = !chunk.buffer<6x8xf32>
 chunk.plan @no_multiple mesh [2] {
