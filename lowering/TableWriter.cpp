@@ -358,11 +358,10 @@ private:
     for (int64_t group = first; group < end; ++group) {
       std::set<std::pair<int64_t, bool>> listeners;
       for (unsigned id : tileGroups[group].transfers)
-        listeners.insert(
-            exchanges[id] == kNoExchange
-                ? std::pair(graph.getQueue(id).first,
-                            isEngine(graph.getQueue(id).second))
-                : std::pair(rank, true));
+        listeners.insert(exchanges[id] == kNoExchange
+                             ? std::pair(graph.getQueue(id).first,
+                                         isEngine(graph.getQueue(id).second))
+                             : std::pair(rank, true));
       if (tileGroups[group].call)
         listeners.insert({rank, true});
       int64_t begin = numSignals();
