@@ -86,8 +86,8 @@ class GemmWorkload:
         node_size: Ranks of a node, for algorithms of two levels; all of them if it is left out.
         weight_pitch: Elements from one row of B in memory to the next; the length of a row if it is left out.
         transpose_b: Whether B is given as [K, N].
-        returns_a: Whether a call also gives back A as it has arrived, behind C, where data move before the GEMM. A rank's
-            own rows are then copied into symmetric memory before the GEMM.
+        returns_a: Whether a call also gives back A as it has arrived, behind C, where data move before the GEMM. A
+            rank's own rows are then copied into symmetric memory before the GEMM.
     """
 
     kind: GemmKind | str

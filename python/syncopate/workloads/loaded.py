@@ -97,8 +97,8 @@ class LoadedGemm:
         Args:
             a: The rank's A, [M, K], or its rows of it if A is gathered. It may be left out if it moves and was written
                 where `loaded.input` says.
-            b: B, [N, K], or [K, N] if it is transposed, or what `pack_weight` has made of it. A group with several local
-                ranks takes lists or mappings with a tensor for each of them.
+            b: B, [N, K], or [K, N] if it is transposed, or what `pack_weight` has made of it. A group with several
+                local ranks takes lists or mappings with a tensor for each of them.
 
         Returns:
             What the program gives back; see `LoadedProgram.__call__`.
