@@ -13,6 +13,7 @@ from syncopate import GemmWorkload  # noqa: E402
 from syncopate.errors import SyncopateError  # noqa: E402
 from syncopate.torch import programs  # noqa: E402
 from syncopate.torch.layout import align, arrange_weight, is_column_major  # noqa: E402
+from syncopate.workloads import GemmKind  # noqa: E402
 
 pytestmark = pytest.mark.any_triton
 
@@ -156,6 +157,43 @@ def test_a_weight_is_passed_as_it_lies(b, transposed, pitch, copied):
     k, n = b.shape
     if distance is not None:
         GemmWorkload("gemm_ar", 64, n, k, 2, weight_pitch=distance, transpose_b=is_transposed)
+
+
+@pytest.mark.parametrize("kind", list(GemmKind))
+@pytest.mark.parametrize(
+    "b", [torch.randn(40, 72).t(), torch.randn(72, 40), wide(40, 72).t(), wide(72, 40)]
+)
+def test_a_call_is_of_the_workload_that_it_needs(kind, b, monkeypatch):
+    """The program's arguments have the shapes and strides that its workload says."""
+    calls = []
+
+    class Group:
+        world_size = 3
+
+        def find(self, key, make, strategy):
+            calls.append((key, make(), strategy))
+            return lambda **tensors: tensors
+
+    monkeypatch.setattr(programs, "_programs", lambda name: Group())
+    a, b = torch.randn(12, 72).bfloat16(), b.bfloat16()
+    given = programs.run(kind, a, b, "some", "auto", returns_a=kind.is_before)
+    ((_, workload, strategy),) = calls
+    assert (workload.kind, workload.dtype, strategy) == (kind, "bf16", "auto")
+    assert workload.world_size == 3 and workload.returns_a == kind.is_before
+    assert workload.m == (36 if kind is GemmKind.AG_GEMM else 12)
+    assert given["a"] is a and given["b"].shape == workload.weight_shape
+    assert given["b"].stride() == (workload.weight_pitch or workload.weight_shape[1], 1)
+    assert given["b"].data_ptr() == b.data_ptr()
+    programs.run(kind, a, torch.randn(72, 48).bfloat16(), "some", "", returns_a=False)
+    assert calls[0][0] != calls[1][0]
+
+
+def test_elements_that_kernels_do_not_multiply_as_they_are_are_refused(monkeypatch):
+    x = torch.randn(8, 8)
+    with pytest.raises(SyncopateError, match="A: float32 is multiplied in TF32; allow it by"):
+        programs.run(GemmKind.GEMM_RS, x, x, "some", "auto")
+    with pytest.raises(SyncopateError, match=r"A: expects one of torch.bfloat16, .* torch.float64"):
+        programs.run(GemmKind.GEMM_RS, x.double(), x.double(), "some", "auto")
 
 
 def test_columns_that_touch_are_a_transposed_weight():

@@ -20,6 +20,35 @@ from syncopate.errors import SyncopateError
 from syncopate.torch.agreement import Comparison
 
 ROWS, K, N = 3, 5, 7
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Factors: their sizes, type and place.
+
+    Attributes:
+        rows: Rows of each rank.
+        k: What is summed over.
+        n: Columns of a rank's B.
+        dtype: Their type.
+        device: Where they are.
+        tolerance: How wrong results may be, against float64.
+        strategy: Of the operators.
+    """
+
+    rows: int = ROWS
+    k: int = K
+    n: int = N
+    dtype: Any = torch.float64
+    device: str = "cpu"
+    tolerance: float = 1e-12
+    strategy: Any = "auto"
+
+    def random(self, *shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, device=self.device).to(self.dtype)
+
+
+CPU = Setting()
 OPERATORS = torch.ops.syncopate
 EVERY = (
     "all_gather_matmul",
@@ -60,19 +89,17 @@ def blocks(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return x.chunk(dist.get_world_size())
 
 
-def make_case(
-    name: str, *, more: bool = False, group: Any = None, dtype: Any = torch.float64
-) -> Case:
+def make_case(name: str, *, more: bool = False, group: Any = None, setting: Setting = CPU) -> Case:
     """A case of an operator; with `more`, several weights, or an average, or A as well."""
     world, group = dist.get_world_size(), world_name() if group is None else group
-    ranks = range(world)
-    rows = ROWS if name == "all_gather_matmul" else world * ROWS
-    a = torch.randn(rows, K, dtype=dtype)
+    ranks, k, n = range(world), setting.k, setting.n
+    how = {"strategy": setting.strategy}
+    a = setting.random(setting.rows if name == "all_gather_matmul" else world * setting.rows, k)
     # One lies as a weight of nn.Linear does, one as in torch.mm, and one is neither.
     weights = [
-        torch.randn(N, K, dtype=dtype).t(),
-        torch.randn(K, N + 2, dtype=dtype),
-        torch.randn(2 * K, 6, dtype=dtype)[::2, ::2],
+        setting.random(n, k).t(),
+        setting.random(k, n + 8),
+        setting.random(2 * k, 2 * n)[::2, ::2],
     ]
     b = weights[0]
     op = "avg" if more else "sum"
@@ -81,7 +108,7 @@ def make_case(
         chosen = weights if more else [b]
 
         def gather(x, *bs):
-            whole, products = st.all_gather_matmul(x, list(bs), 0, group, return_A=more)
+            whole, products = st.all_gather_matmul(x, list(bs), 0, group, return_A=more, **how)
             return [*products, *([whole] if more else [])]
 
         def gathered(factors):
@@ -97,16 +124,16 @@ def make_case(
         return [torch.cat([blocks(x)[rank] for x in each]) for rank in ranks]
 
     calls = {
-        "matmul_reduce_scatter": lambda x, b: [st.matmul_reduce_scatter(x, b, op, 0, group)],
+        "matmul_reduce_scatter": lambda x, b: [st.matmul_reduce_scatter(x, b, op, 0, group, **how)],
         "matmul_all_reduce": lambda x, b: [
-            st.matmul_all_reduce(x, b, op, group, replicated_grad=False)
+            st.matmul_all_reduce(x, b, op, group, replicated_grad=False, **how)
         ],
         "all_to_all_matmul": lambda x, b: (
             OPERATORS.all_to_all_matmul(x, b, st.functional.name_group(group), True, "auto")
             if more
-            else [st.all_to_all_matmul(x, b, group)]
+            else [st.all_to_all_matmul(x, b, group, **how)]
         ),
-        "matmul_all_to_all": lambda x, b: [st.matmul_all_to_all(x, b, group)],
+        "matmul_all_to_all": lambda x, b: [st.matmul_all_to_all(x, b, group, **how)],
     }
 
     def arrived(factors):
@@ -128,20 +155,20 @@ def close(made: torch.Tensor, right: torch.Tensor, tolerance: float = 1e-12) -> 
     assert error < tolerance, error
 
 
-def check_values_and_gradients(name: str, more: bool) -> None:
+def check_values_and_gradients(name: str, more: bool, setting: Setting = CPU) -> None:
     """Against autograd through products of all ranks' factors, for random gradients of all results."""
-    case, rank = make_case(name, more=more), dist.get_rank()
+    case, rank = make_case(name, more=more, setting=setting), dist.get_rank()
     mine = [x.requires_grad_() for x in case.factors]
     outputs = case.call(*mine)
     cotangents = [torch.randn_like(out) for out in outputs]
     made = torch.autograd.grad(outputs, mine, cotangents)
 
     every = list(zip(*(everywhere(x) for x in mine), strict=True))
-    leaves = [[x.requires_grad_() for x in factors] for factors in every]
+    leaves = [[x.double().requires_grad_() for x in factors] for factors in every]
     weights = list(zip(*(everywhere(x) for x in cotangents), strict=True))
     results = case.expect(leaves)
     for out, right in zip(outputs, results[rank], strict=True):
-        close(out, right)
+        close(out, right, setting.tolerance)
     loss = sum(
         (out * weight).sum()
         for outs, ws in zip(results, weights, strict=True)
@@ -150,7 +177,8 @@ def check_values_and_gradients(name: str, more: bool) -> None:
     flat = [x for factors in leaves for x in factors]
     rights = torch.autograd.grad(loss, flat)[rank * len(mine) : (rank + 1) * len(mine)]
     for grad, right, factor in zip(made, rights, mine, strict=True):
-        close(grad, right)
+        close(grad, right, setting.tolerance)
+        assert grad.dtype == factor.dtype
         if factor.t().is_contiguous():
             assert grad.stride() == factor.stride()
 
@@ -267,11 +295,11 @@ def check_compile(name: str, form: str) -> None:
 class Block(torch.nn.Module):
     """A gather before one product, and a scatter behind another."""
 
-    def __init__(self, group: str, dtype: Any = torch.float64) -> None:
+    def __init__(self, group: Any, setting: Setting = CPU) -> None:
         super().__init__()
         self.group = group
-        self.up = torch.nn.Parameter(torch.randn(N, K, dtype=dtype))
-        self.down = torch.nn.Parameter(torch.randn(K, N, dtype=dtype))
+        self.up = torch.nn.Parameter(setting.random(setting.n, setting.k))
+        self.down = torch.nn.Parameter(setting.random(setting.k, setting.n))
 
     def forward(self, x):
         _, (h,) = st.all_gather_matmul(x, [self.up.t()], 0, self.group, return_A=False)
@@ -301,7 +329,7 @@ def check_checkpoint() -> None:
 
 def check_autocast() -> None:
     """Products are in the type of autocast, gradients in that of the factors."""
-    block = Block(world_name(), torch.float32)
+    block = Block(world_name(), Setting(dtype=torch.float32))
     x = torch.randn(2, ROWS, K, requires_grad=True)
     for forward in (block, torch.compile(block, backend="aot_eager", fullgraph=True)):
         with torch.autocast("cpu", torch.bfloat16):
