@@ -221,17 +221,17 @@ def check_some_gradients(name: str) -> None:
         assert torch.equal(grad, expected[number])
 
 
-def check_replicated_gradient() -> None:
+def check_replicated_gradient(setting: Setting = CPU) -> None:
     """What follows an all-reduce alike on all ranks gives each factor the gradient of the loss that all have."""
     torch.manual_seed(77)
-    weight = torch.randn(2 * ROWS, N, dtype=torch.float64)
+    weight = setting.random(2 * setting.rows, setting.n)
     torch.manual_seed(5 + dist.get_rank())
-    a = torch.randn(2 * ROWS, K, dtype=torch.float64, requires_grad=True)
-    b = torch.randn(K, N, dtype=torch.float64, requires_grad=True)
+    a = setting.random(2 * setting.rows, setting.k).requires_grad_()
+    b = setting.random(setting.k, setting.n).requires_grad_()
     out = st.matmul_all_reduce(a, b, "sum", world_name())
-    made = torch.autograd.grad((out * weight).sum(), [a, b])
-    for grad, right in zip(made, torch.autograd.grad((a @ b * weight).sum(), [a, b]), strict=True):
-        close(grad, right)
+    made = torch.autograd.grad(out, [a, b], weight)
+    for grad, right in zip(made, torch.autograd.grad(a @ b, [a, b], weight), strict=True):
+        close(grad, right, setting.tolerance)
 
 
 def check_unused_results() -> None:
