@@ -18,9 +18,15 @@ from syncopate.torch.functional import (
     matmul_all_to_all,
     matmul_reduce_scatter,
 )
+from syncopate.torch.modules import ColumnParallelLinear, RowParallelLinear
+from syncopate.torch.parallel import ColwiseParallel, RowwiseParallel
 from syncopate.torch.programs import close_programs
 
 __all__ = [
+    "ColumnParallelLinear",
+    "ColwiseParallel",
+    "RowParallelLinear",
+    "RowwiseParallel",
     "all_gather_matmul",
     "all_to_all_matmul",
     "close_programs",

@@ -7,7 +7,7 @@ same calls, in the same order. Results are new tensors, and gradients are operat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import torch
 
@@ -18,12 +18,11 @@ from syncopate.torch import operators as operators  # To make them known to torc
 from syncopate.torch.groups import GroupLike, count_ranks, name_group
 from syncopate.torch.programs import AUTO
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    StrategyLike: TypeAlias = "Strategy | str | None"
+StrategyLike: TypeAlias = Strategy | str | None
+"""A strategy; "auto", or the name of one; None for the default."""
 
 __all__ = [
+    "StrategyLike",
     "all_gather_matmul",
     "all_to_all_matmul",
     "matmul_all_reduce",
