@@ -18,11 +18,13 @@ from syncopate.torch.functional import (
     matmul_all_to_all,
     matmul_reduce_scatter,
 )
+from syncopate.torch.fusion import CollectiveFusion, fuse_collectives
 from syncopate.torch.modules import ColumnParallelLinear, RowParallelLinear
 from syncopate.torch.parallel import ColwiseParallel, RowwiseParallel
 from syncopate.torch.programs import close_programs
 
 __all__ = [
+    "CollectiveFusion",
     "ColumnParallelLinear",
     "ColwiseParallel",
     "RowParallelLinear",
@@ -30,6 +32,7 @@ __all__ = [
     "all_gather_matmul",
     "all_to_all_matmul",
     "close_programs",
+    "fuse_collectives",
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",

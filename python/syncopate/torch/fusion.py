@@ -67,6 +67,7 @@ def fuse_collectives(graph: fx.Graph, strategy: str = AUTO) -> int:
     for wait in graph.find_nodes(op="call_function", target=_c10d.wait_tensor.default):
         collective = wait.args[0]
         if not isinstance(collective, fx.Node) or list(collective.users) != [wait]:
+            # It may be saved for a backward before it has arrived.
             continue
         if collective.target is _c10d.all_gather_into_tensor.default:
             fused += _fuse_gather(graph, wait, collective, strategy)
@@ -75,9 +76,21 @@ def fuse_collectives(graph: fx.Graph, strategy: str = AUTO) -> int:
         elif collective.target is _c10d.all_reduce.default:
             fused += _fuse_all_reduce(graph, wait, collective, strategy)
     if fused:
-        graph.eliminate_dead_code()
         graph.lint()
     return fused
+
+
+def _erase(graph: fx.Graph, node: fx.Node) -> None:
+    """Erases a node that nothing uses, and what only it has used.
+
+    Collectives would outlive what torch erases as dead code, since they count as having effects.
+    """
+    if node.users or node.op != "call_function" or node._erased:
+        return
+    inputs = node.all_input_nodes
+    graph.erase_node(node)
+    for each in inputs:
+        _erase(graph, each)
 
 
 def _shape(node: fx.Node) -> tuple[int, ...] | None:
@@ -88,14 +101,14 @@ def _shape(node: fx.Node) -> tuple[int, ...] | None:
     return tuple(value.shape)
 
 
-def _call(graph: fx.Graph, target: Any, *args: Any) -> fx.Node:
+def _call(graph: fx.Graph, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
     """A node at the place of insertion, with its fake value."""
-    node = graph.call_function(target, args)
+    node = graph.call_function(target, args, kwargs)
     values = fx.map_arg(args, lambda arg: arg.meta["val"])
     mode = detect_fake_mode(values)
     if mode is not None:
         with mode:
-            node.meta["val"] = target(*values)
+            node.meta["val"] = target(*values, **kwargs)
     return node
 
 
@@ -109,7 +122,7 @@ def _rows_of(graph: fx.Graph, node: fx.Node, dim: int) -> fx.Node:
 
 
 def _tensor_of(graph: fx.Graph, rows: fx.Node, shape: Sequence[int], dim: int) -> fx.Node:
-    """The tensor of that shape whose matrix of rows it is, the other way round."""
+    """The contiguous tensor of that shape whose matrix of rows it is, the other way round."""
     if len(shape) == 2:
         return rows
     moved = [shape[dim], *(size for each, size in enumerate(shape) if each != dim)]
@@ -118,6 +131,7 @@ def _tensor_of(graph: fx.Graph, rows: fx.Node, shape: Sequence[int], dim: int) -
         order = list(range(1, len(shape)))
         order.insert(dim, 0)
         node = _call(graph, _aten.permute.default, node, order)
+        node = _call(graph, _aten.clone.default, node, memory_format=torch.contiguous_format)
     return node
 
 
@@ -143,6 +157,8 @@ def _find_gathered(wait: fx.Node, shard: fx.Node) -> tuple[fx.Node, int]:
     (split,) = wait.users
     if split.target not in _SPLITS or (split.args[2] if len(split.args) > 2 else 0) != 0:
         return wait, 0
+    if any(part.target is not operator.getitem for part in split.users):
+        return wait, 0
     parts = sorted(split.users, key=lambda part: part.args[1])
     ends = {user for part in parts for user in part.users}
     shapes = {_shape(part) for part in parts}
@@ -156,26 +172,29 @@ def _find_gathered(wait: fx.Node, shard: fx.Node) -> tuple[fx.Node, int]:
     return cat, dim + rank if dim < 0 else dim
 
 
-def _find_products(gathered: fx.Node) -> list[_Product]:
-    """The products that take a gathered tensor as their left factor."""
-    shape = _shape(gathered)
-    assert shape is not None
+def _find_rows(gathered: fx.Node) -> list[fx.Node]:
+    """The nodes that have the rows of a gathered tensor in their order, itself among them."""
+    width = gathered.meta["val"].shape[-1]
+    found = [gathered]
+    for node in found:
+        for user in node.users:
+            shape = _shape(user)
+            if user.target in (*_VIEWS, _aten.clone.default) and shape and shape[-1] == width:
+                found.append(user)
+    return found
+
+
+def _find_products(rows: fx.Node) -> list[_Product]:
+    """The products that take rows as their left factor."""
     found = []
-    for user in gathered.users:
-        matrices = [user] if len(shape) == 2 else []
-        is_rows = user.target in _VIEWS and (_shape(user) or ())[1:] == shape[-1:]
-        if len(shape) > 2 and is_rows:
-            matrices = list(user.users)
-        rows = gathered if len(shape) == 2 else user
-        for node in matrices:
-            bias = None
-            factors = node.args
-            if node.target is _aten.addmm.default and not node.kwargs:
-                bias, *factors = node.args
-            elif node.target is not _aten.mm.default:
-                continue
-            if factors[0] is rows and factors[1] is not rows:
-                found.append(_Product(node, factors[1], bias))
+    for node in rows.users:
+        bias, factors = None, node.args
+        if node.target is _aten.addmm.default and not node.kwargs:
+            bias, *factors = node.args
+        elif node.target is not _aten.mm.default:
+            continue
+        if factors[0] is rows:
+            found.append(_Product(node, factors[1], bias))
     return found
 
 
@@ -185,21 +204,17 @@ def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str)
     shape = _shape(gathered)
     if shape is None or len(shape) < 2 or dim >= len(shape) - 1 or _shape(shard) is None:
         return False
-    after = _descendants(wait)
+    after, rows = _descendants(wait), _find_rows(gathered)
     products = [
         product
-        for product in _find_products(gathered)
+        for node in rows
+        for product in _find_products(node)
         if product.weight not in after and product.bias not in after
     ]
     if not products:
         return False
-    # Views of the result stand for no use of their own, if all products of theirs are fused.
-    nodes = {product.node for product in products}
-    others = [
-        user
-        for user in gathered.users
-        if user not in nodes and not (user.target in _VIEWS and nodes.issuperset(user.users))
-    ]
+    known = {*rows, *(product.node for product in products)}
+    others = any(user not in known for node in rows for user in node.users)
     place = next(iter(gather.users))
     for product in products:
         for needed in (product.weight, product.bias):
@@ -212,7 +227,7 @@ def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str)
             _rows_of(graph, shard, dim),
             [product.weight for product in products],
             group_name,
-            bool(others),
+            others,
             strategy,
         )
         for number, product in enumerate(products):
@@ -228,6 +243,9 @@ def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str)
         if others:
             whole = _call(graph, operator.getitem, made, len(products))
             gathered.replace_all_uses_with(_tensor_of(graph, whole, shape, dim))
+    for product in products:
+        _erase(graph, product.node)
+    _erase(graph, gathered)
     return True
 
 
@@ -259,12 +277,25 @@ class _Summand:
     """A product whose result is added up over ranks.
 
     Attributes:
-        product: The product.
+        product: `mm`, or `addmm` with a bias for columns.
         shape: Its result's shape where it is added up, leading dimensions included.
     """
 
     product: fx.Node
     shape: tuple[int, ...]
+
+    @property
+    def factors(self) -> tuple[fx.Node, fx.Node]:
+        """A and B."""
+        a, b = self.product.args[-2:]
+        return a, b
+
+    def with_bias(self, graph: fx.Graph, out: fx.Node, reduce_op: str, group_name: str) -> fx.Node:
+        """Adds to rows of a result what becomes of the bias of all ranks."""
+        if self.product.target is _aten.mm.default:
+            return out
+        made = _call(graph, _c10d.all_reduce.default, self.product.args[0], reduce_op, group_name)
+        return _call(graph, _aten.add.Tensor, out, _call(graph, _c10d.wait_tensor.default, made))
 
 
 def _find_summand(node: Any) -> _Summand | None:
@@ -276,6 +307,9 @@ def _find_summand(node: Any) -> _Summand | None:
         node = node.args[0]
         if len(node.users) != 1 or (_shape(node) or ())[1:] != shape[-1:]:
             return None
+    if node.target is _aten.addmm.default:
+        bias = _shape(node.args[0])
+        return _Summand(node, shape) if not node.kwargs and bias == shape[-1:] else None
     return _Summand(node, shape) if node.target is _aten.mm.default else None
 
 
@@ -309,9 +343,9 @@ def _fuse_scatter(graph: fx.Graph, wait: fx.Node, scatter: fx.Node, strategy: st
     if summand is None or reduce_op not in _REDUCTIONS or len(whole.users) != 1:
         return False
     shape, scattered = summand.shape, _shape(wait)
-    if scattered is None or dim >= len(shape) - 1 or shape[dim] % world:
+    if scattered is None or dim >= len(shape) - 1 or shape[dim] != world * scattered[dim]:
         return False
-    a, b = summand.product.args
+    a, b = summand.factors
     with graph.inserting_before(wait):
         if dim:
             a = _call(graph, _aten.reshape.default, a, [*shape[:-1], a.meta["val"].shape[-1]])
@@ -321,7 +355,9 @@ def _fuse_scatter(graph: fx.Graph, wait: fx.Node, scatter: fx.Node, strategy: st
             torch.ops.syncopate.matmul_reduce_scatter.default,
             a, b, reduce_op, group_name, strategy,
         )  # fmt: skip
+        made = summand.with_bias(graph, made, reduce_op, group_name)
         wait.replace_all_uses_with(_tensor_of(graph, made, scattered, dim))
+    _erase(graph, wait)
     return True
 
 
@@ -330,7 +366,7 @@ def _fuse_all_reduce(graph: fx.Graph, wait: fx.Node, reduce: fx.Node, strategy: 
     summand = _find_summand(source)
     if summand is None or reduce_op not in _REDUCTIONS or len(source.users) != 1:
         return False
-    a, b = summand.product.args
+    a, b = summand.factors
     with graph.inserting_before(wait):
         # Gradients are in the graph already.
         made = _call(
@@ -338,5 +374,7 @@ def _fuse_all_reduce(graph: fx.Graph, wait: fx.Node, reduce: fx.Node, strategy: 
             torch.ops.syncopate.matmul_all_reduce.default,
             a, b, reduce_op, group_name, True, strategy,
         )  # fmt: skip
+        made = summand.with_bias(graph, made, reduce_op, group_name)
         wait.replace_all_uses_with(_tensor_of(graph, made, summand.shape, 0))
+    _erase(graph, wait)
     return True
