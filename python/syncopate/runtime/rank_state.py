@@ -330,6 +330,9 @@ class RankState:
     def result(self) -> Any:
         """The output of the last call, a tuple if there are several: the kernel's tensors, then parts of buffers."""
         outputs = self._outputs + self._given_back
+        # The caller's tensors are not kept alive until the next call.
+        self._outputs.clear()
+        self._staged.clear()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     # Faults.
