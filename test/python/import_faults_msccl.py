@@ -157,6 +157,22 @@ MSCCL = {
         r"expects o_chunks to be an integer in",
         "o_chunks",
     ),
+    "too many chunks": (
+        GATHER.replace('o_chunks="3"', 'o_chunks="786432"').replace(
+            'i_chunks="1"', 'i_chunks="262144"'
+        ),
+        None,
+        None,
+        "expects at most 1048576 chunks on all ranks together, but got 2359296",
+        "<algo",
+    ),
+    "steps that take for ever": (
+        GATHER.replace('o_chunks="3"', 'o_chunks="300000"').replace('cnt="1"', 'cnt="200000"'),
+        None,
+        None,
+        "expects steps that name at most 1048576 chunks, but got more",
+        'cnt="200000"',
+    ),
     "negative chunks": (
         GATHER,
         's_chunks="0"',

@@ -13,6 +13,7 @@ from import_files import (
     msccl_ring_all_reduce,
     msccl_ring_reduce_scatter,
 )
+from import_programs import all_gemms, expect_collective
 
 import syncopate
 from syncopate.errors import PlanError, SyncopateError
@@ -20,12 +21,10 @@ from syncopate.importers import Source, emit_plan, export_plan, prove, read_step
 from syncopate.importers.read_plan import read_plan
 from syncopate.importers.steps import Collective, Memory
 from syncopate.ir import new_context, parse, run_pipeline
-from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.sim.check import check_plan
 from syncopate.sim.simulate import simulate
 
-TINY = GemmConfig(block_m=32, block_n=32, block_k=32, num_warps=4, num_ctas=2)
 CLAIMED = {
     name
     for name in FILES
@@ -64,24 +63,6 @@ def test_what_tiles_compute_can_be_the_beginning(name):
     assert "chunk.schedule" in str(module)
 
 
-def expect(collective, given):
-    """What ranks have in the end, of what each has in the beginning: by rank, its rows."""
-    ranks = len(given)
-    if collective is Collective.ALL_GATHER:
-        return [np.concatenate(given)] * ranks
-    if collective is Collective.ALL_REDUCE:
-        return [sum(given)] * ranks
-    rows = -(-len(given[0]) // ranks)
-    blocks = [[part[rank * rows : (rank + 1) * rows] for part in given] for rank in range(ranks)]
-    if collective is Collective.REDUCE_SCATTER:
-        return [sum(some) for some in blocks]
-    # The rows of a shorter block stand at the beginning of a whole one.
-    return [
-        np.concatenate([np.pad(part, ((0, rows - len(part)), (0, 0))) for part in some])
-        for some in blocks
-    ]
-
-
 @pytest.mark.parametrize("rows", [12, 13, 17, 30])
 @pytest.mark.parametrize("name", FILES)
 def test_plan_brings_what_the_collective_says(name, rows):
@@ -96,7 +77,7 @@ def test_plan_brings_what_the_collective_says(name, rows):
     if steps.collective is Collective.ALL_GATHER:
         given = [whole[rank][rank * block : (rank + 1) * block] for rank in range(ranks)]
     memory = interpret_plan(imported.plan.text, {imported.given.name: given})
-    for rank, expected in enumerate(expect(steps.collective, given)):
+    for rank, expected in enumerate(expect_collective(steps.collective, given)):
         found = memory[imported.result.name][rank]
         own = slice(0, len(expected))
         if steps.in_place and steps.collective is Collective.REDUCE_SCATTER:
@@ -188,49 +169,19 @@ def test_reductions_of_plans_are_exported(form, algorithm, reduction):
     assert moves_of(steps) == moves_of(read_plan(plan.text))
 
 
-def test_gemm_reads_what_an_imported_ring_gathers():
-    m, n, k = 96, 48, 64
-    steps = read_steps(msccl_ring_all_gather(3), "msccl-xml")
-    imported = emit_plan(steps, (m, k), "bf16")
-    program = syncopate.compile(
-        gemm,
-        imported.plan,
-        **bind_gemm(imported.result, n, TINY),
-        strategy=syncopate.Strategy(splits=2),
-    )
+@pytest.mark.parametrize("case", all_gemms(3), ids=lambda case: f"{case.name}-{case.source.value}")
+def test_gemm_is_fused_with_an_imported_file(case):
+    program, imported = case.build()
     result = simulate(program, calls=2, seed=1)
     assert result.verdict.ok, result.verdict
     for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
-        a = np.concatenate(inputs["data"]).astype(np.float32)
-        for rank in range(3):
-            expected = a @ inputs["b"][rank].astype(np.float32).T
-            error = np.abs(outputs["c"][rank] - expected).max() / np.abs(expected).max()
-            assert error < 1e-2
-
-
-@pytest.mark.parametrize("name", ["msccl_ring_reduce_scatter", "taccl_ring_all_reduce"])
-def test_imported_steps_sum_what_gemms_compute(name):
-    m, n, k = 96, 64, 48
-    steps = read(name, 3)
-    imported = emit_plan(steps, (m, n), "f32", source=Source.TILES)
-    a = syncopate.Tensor("a", (m, k), "f32")
-    program = syncopate.compile(
-        gemm,
-        imported.plan,
-        **bind_gemm(a, n, TINY, c=imported.given),
-        strategy=syncopate.Strategy(),
-    )
-    result = simulate(program, calls=2, seed=3)
-    assert result.verdict.ok, result.verdict
-    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
-        parts = [
-            inputs["a"][rank].astype(np.float32) @ inputs["b"][rank].astype(np.float32).T
-            for rank in range(3)
-        ]
-        for rank, expected in enumerate(expect(steps.collective, parts)):
-            found = outputs[imported.result.name][rank]
-            error = np.abs(found - expected).max() / np.abs(expected).max()
-            assert error < 5e-3
+        given, weights = inputs[case.given_name(imported)], inputs["b"]
+        expected = case.expect(
+            [a.astype(np.float32) for a in given], [b.astype(np.float32) for b in weights]
+        )
+        (found,) = outputs.values()
+        for rank, right in enumerate(expected):
+            assert np.abs(found[rank] - right).max() < 1e-2 * np.abs(right).max()
 
 
 def test_errors_of_the_plan_point_into_the_file():
@@ -325,12 +276,15 @@ def test_the_programs_on_the_page_are_right(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ring.xml").write_text(FILES["msccl_ring_all_gather"][2](2))
     Path("sum.json").write_text(FILES["mscclpp_packets_all_reduce"][2](2))
-    fused, written = blocks("python")
+    fused, layouts, written = blocks("python")
     found = {"syncopate": syncopate}
     # What is compiled there is large; that it is bound is enough.
     monkeypatch.setattr(syncopate, "compile", lambda kernel, plan, **bound: plan, raising=False)
     exec(fused, found)
     assert "chunk.produce" in found["program"].text
     assert found["gathered"].result.shape == (8192, 4096)
+    exec(layouts, found)
+    assert "chunk.all_gather" in found["imported"].plan.text
+    assert found["summed"].plan.text.count("chunk.reduce_scatter") == 2
     exec(written, found)
     assert found["plan"].text.count("chunk.put") == 12

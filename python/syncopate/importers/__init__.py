@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from syncopate.importers.names import Format, Source
 
 if TYPE_CHECKING:
+    from syncopate.importers.domino import split_all_reduce
     from syncopate.importers.emit import Imported, emit_plan
     from syncopate.importers.formats import export_plan, import_plan, read_steps
     from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
@@ -41,6 +42,7 @@ __all__ = [
     "prove",
     "read_steps",
     "reshard",
+    "split_all_reduce",
 ]
 
 # Loaded when first used: plans bring in MLIR.
@@ -50,6 +52,7 @@ _HOMES = {
     **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts"),
     "prove": "proof",
     "reshard": "resharding",
+    "split_all_reduce": "domino",
     **dict.fromkeys(("Cells", "Collective", "Memory", "Move", "Steps"), "steps"),
 }
 

@@ -212,4 +212,5 @@ class ThreadblockReader:
                 f"expects {end} to lie in the {size} chunks of buffer {step.fields[end + 'buf']}, but got {count} at "
                 f"{offset}"
             )
-        return Cells(self.rank, *self.steps.own(memory, self.rank, offset), count)
+        cells = Cells(self.rank, *self.steps.own(memory, self.rank, offset), count)
+        return self.steps.admit(cells, step.place)

@@ -226,7 +226,7 @@ class BlockReader:
             members = group.integer("tbg_size", 1, FINEST + 1)
             size //= members
             begin += group.integer("tb_id", 0, members) * size
-        return Cells(rank, *steps.own(memory, rank, begin), size)
+        return steps.admit(Cells(rank, *steps.own(memory, rank, begin), size), entry.place)
 
     def _check_pairs(self, op: Item, sources: Sequence[Cells], targets: Sequence[Cells]) -> None:
         if len(sources) != len(targets) or not sources:

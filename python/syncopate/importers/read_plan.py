@@ -22,7 +22,9 @@ from syncopate.mlir.dialects import chunk as ops
 
 __all__ = ["read_plan"]
 
-_PASSES = "chunk.plan(chunk-expand-spmd,chunk-decompose-collectives)"
+_PASSES = (
+    "chunk.plan(chunk-expand-spmd,chunk-decompose-collectives,chunk-check-plan,chunk-check-claims)"
+)
 _COLLECTIVES = {
     ops.AllGatherOp: Collective.ALL_GATHER,
     ops.AllReduceOp: Collective.ALL_REDUCE,

@@ -11,10 +11,17 @@ import enum
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from syncopate.importers.items import Item, Place
 
 __all__ = ["Cells", "Collective", "Memory", "Move", "Steps", "count_chunks", "find_dependences"]
+
+
+MOST_CELLS: Final = 1 << 20
+"""Of the inputs, or outputs, of all ranks together; of sums, a cell counts for each rank that has a part in it."""
+MOST_NAMED: Final = 1 << 20
+"""Each step names the cells that it reads and writes."""
 
 
 class Collective(enum.Enum):
@@ -100,6 +107,7 @@ class Steps:
         place: Where the file begins.
         moves: In an order in which they may be made one after another.
         scratch: By buffer, its cells, as far as they do not follow from the above.
+        named: Cells that steps have named so far.
     """
 
     name: str
@@ -111,6 +119,20 @@ class Steps:
     place: Place
     moves: list[Move] = field(default_factory=list)
     scratch: dict[Memory, int] = field(default_factory=dict)
+    named: int = 0
+
+    def __post_init__(self) -> None:
+        cells = self.ranks * max(self.extent(Memory.INPUT), self.extent(Memory.OUTPUT))
+        most = MOST_CELLS // self.ranks if self.collective.reduces else MOST_CELLS
+        if cells > most:
+            self.place.fail(f"expects at most {most} chunks on all ranks together, but got {cells}")
+
+    def admit(self, cells: Cells, place: Place) -> Cells:
+        """Counts cells that a step names, so that no file takes for ever."""
+        self.named += cells.count
+        if self.named > MOST_NAMED:
+            place.fail(f"expects steps that name at most {MOST_NAMED} chunks, but got more")
+        return cells
 
     def extent(self, memory: Memory) -> int:
         """Cells of an input, an output, or another buffer."""
