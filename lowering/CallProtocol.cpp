@@ -34,7 +34,7 @@ SmallVector<int64_t> CallProtocol::getUnawareGuards(unsigned id) {
   for (int64_t rank : firstGuard[id])
     if (rank != graph.getDstPlace(id).first &&
         llvm::none_of(graph.getSuccessors(id), [&](unsigned next) {
-          return graph.getQueue(next).first == rank;
+          return graph.getWaitingRank(next, id) == rank;
         }))
       ranks.push_back(rank);
   return ranks;
@@ -45,7 +45,7 @@ void CallProtocol::collect(unsigned id, Queue queue) {
     if (guards[queue].insert(rank).second)
       firstGuard[id].push_back(rank);
   int64_t holder = graph.getSrcPlace(id).first;
-  if (holder != queue.first && graph.readsInput(id) &&
+  if (holder != graph.getReadingRank(id) && graph.readsInput(id) &&
       needsReady[queue].insert(holder).second)
     firstReady[id].push_back(holder);
   int64_t owner = graph.getDstPlace(id).first;
@@ -72,7 +72,7 @@ void CallProtocol::findCounted() {
     int64_t to = graph.getDstPlace(id).first;
     if (!graph.getTransfer(id).getTile() || awaited.test(id) ||
         llvm::any_of(graph.getSuccessors(id), [&](unsigned next) {
-          return graph.getQueue(next).first == to;
+          return graph.getWaitingRank(next, id) == to;
         }))
       continue;
     unheard.set(id);
@@ -93,7 +93,7 @@ std::set<int64_t> CallProtocol::findGuards(unsigned id) {
       graph.getDstBox(id), [&](unsigned reader) { ranks.insert(reader); });
   for (unsigned next : graph.getSuccessors(id))
     if (isEngine(graph.getQueue(next).second))
-      ranks.insert(graph.getQueue(next).first);
+      ranks.insert(graph.getWaitingRank(next, id));
   ranks.erase(graph.getQueue(id).first);
   return ranks;
 }

@@ -7,6 +7,7 @@
 
 #include "lowering/TableWriter.h"
 #include "lowering/RowPlan.h"
+#include "passes/Exchanges.h"
 #include "passes/LibraryCalls.h"
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
@@ -44,13 +45,13 @@ public:
         tileGroups(analysis.getGroups()), protocol(protocol), handed(handed),
         kernel(kernel), schedule(schedule), pause(pause),
         layout(*SignalLayout::fromTable(graph.getPlan())),
-        rank(schedule.getRank()), waits(*getTileWaits(schedule)) {}
+        exchanges(numberExchanges(graph.getPlan())), rank(schedule.getRank()),
+        waits(*getTileWaits(schedule)) {}
 
   void write() {
     writeStaging();
     for (unsigned id = 0; id < graph.size(); ++id)
-      if (graph.getTransfer(id).getExecutor() == rank &&
-          !graph.getTransfer(id).getTile())
+      if (isMine(id) && !graph.getTransfer(id).getTile())
         writeCommand(id);
     writeLibraryCalls();
     writeHandedOver();
@@ -85,15 +86,29 @@ private:
     int64_t waitBegin, waitEnd, signalBegin, signalEnd;
   };
 
+  /// Whether the rank carries a transfer out, alone or with another one.
+  bool isMine(unsigned id) {
+    return graph.getTransfer(id).getExecutor() == rank ||
+           graph.getReadingRank(id) == rank;
+  }
+
   void writeCommand(unsigned id) {
     TransferOpInterface transfer = graph.getTransfer(id);
     Realization realization = *transfer.getRealization();
     Protocols rows;
     rows.waitBegin = numWaits();
-    addCommandWaits(id, isEngine(realization));
+    if (exchanges[id] == kNoExchange)
+      addCommandWaits(id, isEngine(realization));
+    else if (exchangesBegun.insert(exchanges[id]).second)
+      // All of an exchange starts when the first of it does.
+      for (unsigned other = id; other < graph.size(); ++other)
+        if (exchanges[other] == exchanges[id] && isMine(other))
+          addCommandWaits(other, /*engine=*/true);
     rows.waitEnd = numWaits();
     rows.signalBegin = numSignals();
-    addCommandSignals(id);
+    // Who receives tells all others.
+    if (transfer.getExecutor() == rank)
+      addCommandSignals(id);
     rows.signalEnd = numSignals();
     appendCommands(id, graph.getSrcPlace(id), transfer.getSrcOffsets(),
                    graph.getDstPlace(id), transfer.getDstOffsets(),
@@ -151,7 +166,8 @@ private:
                              0,
                              kNoBuffer,
                              0,
-                             0});
+                             0,
+                             kNoExchange});
     }
   }
 
@@ -249,7 +265,8 @@ private:
                              combination.behind,
                              count[0],
                              count[1],
-                             count[2]});
+                             count[2],
+                             id == kStaging ? kNoExchange : exchanges[id]});
     }
   }
 
@@ -298,23 +315,40 @@ private:
   }
 
   void addCommandWaits(unsigned id, bool engine) {
-    for (int64_t peer : protocol.getGuards(id))
-      engine ? addWait(layout.doneTwin(peer), 1)
-             : addWait(layout.done(peer), 0);
-    for (int64_t peer : protocol.getReady(id))
-      addWait(engine ? layout.readyTwin(peer) : layout.ready(peer), 1);
+    // Who sends leaves it to who receives that there is room.
+    if (graph.getTransfer(id).getExecutor() == rank) {
+      for (int64_t peer : protocol.getGuards(id))
+        engine ? addWait(layout.doneTwin(peer), 1)
+               : addWait(layout.done(peer), 0);
+      for (int64_t peer : protocol.getReady(id))
+        addWait(engine ? layout.readyTwin(peer) : layout.ready(peer), 1);
+    }
     for (unsigned before : graph.getPredecessors(id)) {
+      if (graph.getWaitingRank(id, before) != rank)
+        continue;
       // A stream carries its commands out one after another, and has taken
       // down a twin that it has waited for once.
-      if (engine && (graph.getQueue(before) == graph.getQueue(id) ||
-                     !twinsSeen.insert(before).second))
+      if (engine && (isOnMyStream(before) || !twinsSeen.insert(before).second))
         continue;
       addWait(engine ? layout.dataTwin(before) : layout.data(before), 1);
     }
     // What an executor has waited for once is done for the rest of the call.
     for (unsigned group : tileGroups.getGroups(id))
-      if (groupsSeen.insert({graph.getQueue(id).second, group}).second)
+      if (isHeardHere(id, group) &&
+          groupsSeen.insert({graph.getQueue(id).second, group}).second)
         addWait(engine ? layout.groupTwin(group) : layout.group(group), 1);
+  }
+
+  /// Whether this rank's stream carries a transfer out.
+  bool isOnMyStream(unsigned id) {
+    return graph.getQueue(id).first == rank &&
+           isEngine(graph.getQueue(id).second);
+  }
+
+  /// Whether it is this rank that waits for a group of tiles before `id`: if
+  /// two carry `id` out, each waits for its own tiles.
+  bool isHeardHere(unsigned id, unsigned group) {
+    return exchanges[id] == kNoExchange || tileGroups[group].rank == rank;
   }
 
   /// Whose executors wait for a group of this rank's tiles.
@@ -324,8 +358,10 @@ private:
     for (int64_t group = first; group < end; ++group) {
       std::set<std::pair<int64_t, bool>> listeners;
       for (unsigned id : tileGroups[group].transfers)
-        listeners.insert(
-            {graph.getQueue(id).first, isEngine(graph.getQueue(id).second)});
+        listeners.insert(exchanges[id] == kNoExchange
+                             ? std::pair(graph.getQueue(id).first,
+                                         isEngine(graph.getQueue(id).second))
+                             : std::pair(rank, true));
       if (tileGroups[group].call)
         listeners.insert({rank, true});
       int64_t begin = numSignals();
@@ -411,11 +447,12 @@ private:
       addSignal(dst, layout.data(protocol.getCounter(id)), AddOne);
     for (int64_t peer : protocol.getUnawareGuards(id))
       listeners.insert({peer, false});
-    for (unsigned next : graph.getSuccessors(id))
-      if (graph.getQueue(next) != graph.getQueue(id) ||
-          !isEngine(graph.getQueue(id).second))
-        listeners.insert({graph.getQueue(next).first,
-                          isEngine(graph.getQueue(next).second)});
+    for (unsigned next : graph.getSuccessors(id)) {
+      int64_t waiting = graph.getWaitingRank(next, id);
+      bool engine = isEngine(graph.getQueue(next).second);
+      if (waiting != rank || !engine || !isOnMyStream(id))
+        listeners.insert({waiting, engine});
+    }
     for (auto [to, engine] : listeners)
       engine ? addSignal(to, layout.dataTwin(id), StoreOne)
              : addSignal(to, layout.data(id), StoreEpoch);
@@ -470,9 +507,8 @@ private:
       addWait(layout.done(reader), 0);
     int64_t closeWaitBegin = numWaits();
     bool hasEngine = static_cast<bool>(findLibraryCall(graph.getPlan()));
-    for (auto transfer : graph.getTransfers())
-      hasEngine |= transfer.getExecutor() == rank &&
-                   isEngine(*transfer.getRealization());
+    for (unsigned id = 0; id < graph.size(); ++id)
+      hasEngine |= isMine(id) && isEngine(graph.getQueue(id).second);
     if (hasEngine)
       addWait(layout.engineDone(), 1);
     addArrivals();
@@ -484,7 +520,7 @@ private:
     // A rank also looks at `done` before it replaces its input.
     for (unsigned id = 0; id < graph.size(); ++id) {
       int64_t holder = graph.getSrcPlace(id).first;
-      if (graph.getQueue(id).first == rank && holder != rank)
+      if (graph.getReadingRank(id) == rank && holder != rank)
         listeners.insert({holder, false});
     }
     // And before it opens a call to a stream.
@@ -514,9 +550,13 @@ private:
   ScheduleOp schedule;
   int64_t pause;
   SignalLayout layout;
+  /// By transfer.
+  std::vector<int64_t> exchanges;
   int64_t rank;
   SmallVector<int64_t> waits, signals, commands, calls, groups, groupOfTile;
-  /// Transfers whose twin an engine command of this rank waits for.
+  /// Exchanges that a command of this rank belongs to.
+  std::set<int64_t> exchangesBegun;
+  /// Transfers whose twin a stream's command of this rank waits for.
   std::set<unsigned> twinsSeen;
   /// Groups of tiles that a command of this rank waits for, by realization.
   std::set<std::pair<Realization, unsigned>> groupsSeen;

@@ -103,6 +103,8 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     }
     strands.push_back({rank, Part::End, 0, 0, 0, none});
   }
+  if (failed(collectSent()))
+    return;
   for (int64_t rank = 0; rank < ranks; ++rank)
     if (failed(collectRaisers(rank)))
       return;
@@ -271,6 +273,55 @@ LogicalResult CallOrder::collectRaisers(int64_t rank) {
     if (failed(addRaiser(getStrand(rank, Part::End), -1, signal)))
       return failure();
   return success();
+}
+
+LogicalResult CallOrder::collectSent() {
+  std::map<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>> received;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    std::map<int64_t, int64_t> count;
+    int64_t last = -1;
+    for (auto [row, command] : llvm::enumerate(tables[rank].getCommands())) {
+      if (command.exchange < 0)
+        continue;
+      if (command.exchange < last)
+        return emitError(locate(rank, row))
+               << "command " << row << " of rank " << rank << " is of exchange "
+               << command.exchange << ", behind one of exchange " << last;
+      last = command.exchange;
+      std::pair key(command.transfer, count[command.transfer]++);
+      sentKeys[{rank, row}] = key;
+      if (!isSend(rank, command)) {
+        received[key] = {rank, row};
+        continue;
+      }
+      Sent &mine = sent[key];
+      mine.rank = rank;
+      mine.row = row;
+    }
+  }
+  for (auto [key, where] : received)
+    if (!sent.count(key))
+      return emitError(locate(where.first, where.second))
+             << "command " << where.second << " of rank " << where.first
+             << " receives what no rank sends";
+  for (auto &[key, mine] : sent)
+    if (!received.count(key))
+      return emitError(locate(mine.rank, mine.row))
+             << "command " << mine.row << " of rank " << mine.rank
+             << " sends what no rank receives";
+  return success();
+}
+
+CallOrder::Sent *CallOrder::findSent(int64_t rank, int64_t row) {
+  auto it = sentKeys.find({rank, row});
+  return it == sentKeys.end() ? nullptr : &sent.at(it->second);
+}
+
+CallOrder::Sent *CallOrder::findUnsent(const Strand &strand) {
+  if (strand.part != Part::Queue || strand.step >= getNumSteps(strand))
+    return nullptr;
+  Sent *found = findSent(strand.rank, getRow(strand));
+  return found && found->rank != strand.rank && !found->done ? found : nullptr;
 }
 
 LogicalResult CallOrder::checkWaits(int64_t rank) {

@@ -164,6 +164,10 @@ void CallOrder::advance(unsigned number) {
             ->waiting.push_back(number);
         return;
       }
+    if (Sent *needed = findUnsent(strand)) {
+      needed->waiting.push_back(number);
+      return;
+    }
     perform(strand);
   }
   strand.done = true;
@@ -230,6 +234,16 @@ void CallOrder::perform(Strand &strand) {
 void CallOrder::performCommand(Strand &strand, Position position) {
   const ScheduleTables &mine = tables[strand.rank];
   Command &command = queues[position.queue][position.index];
+  if (Sent *exchanged = findSent(strand.rank, command.row)) {
+    if (exchanged->rank == strand.rank) {
+      exchanged->done = true;
+      exchanged->seen = strand.seen;
+      llvm::append_range(ready, exchanged->waiting);
+      exchanged->waiting.clear();
+    } else {
+      join(strand.seen, *exchanged->seen);
+    }
+  }
   command.seen = strand.seen;
   const CommandRow &row = mine.getCommands()[command.row];
   if (row.signals.begin == row.signals.end)

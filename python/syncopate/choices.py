@@ -48,7 +48,7 @@ class Realization(enum.Enum):
     LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
     NCCL = "nccl"
-    """Of collectives of what tiles compute: they become calls of the library."""
+    """Of transfers: one rank sends and the other receives. Of collectives of what tiles compute: they become calls."""
 
 
 class TileOrder(enum.Enum):

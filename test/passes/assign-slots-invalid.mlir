@@ -28,16 +28,6 @@ chunk.plan @three_blocks mesh [3] {
 
 // -----
 !c = !chunk.buffer<4x4xf32>
-chunk.plan @gather mesh [2] {
-  %c = chunk.buffer "c" : !c
-  %m0 = chunk.produce %c[0, 0] sizes [4, 4] on 0 : !c
-  %m1 = chunk.produce %c[0, 0] sizes [4, 4] on 1 : !c
-  // expected-error @+1 {{expects an all_reduce, a reduce_scatter or an all_to_all, to be library calls}}
-  %t = chunk.all_gather %c axis 0 group [0, 1] after(%m0, %m1) : !c
-}
-
-// -----
-!c = !chunk.buffer<4x4xf32>
 chunk.plan @some_ranks mesh [3] {
   %c = chunk.buffer "c" : !c
   %m0 = chunk.produce %c[0, 0] sizes [4, 4] on 0 : !c

@@ -8,7 +8,7 @@ behind the plan's waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -258,6 +258,37 @@ def link_rank(
     for word, value in words.items():
         context[word] = value
     return upload
+
+
+def check_reach(program: Program, rank: int, reached: Sequence[bool]) -> None:
+    """Checks that a rank's tables access no memory but that which it reaches.
+
+    Args:
+        program: The program.
+        rank: The rank.
+        reached: By rank, whether its memory is.
+
+    Raises:
+        SyncopateError: They do.
+    """
+    tables = program.rank_tables(rank)
+    # What NCCL moves is accessed by its own rank only, and is in the tables of both.
+    commands = tables["commands"]
+    alone = commands.column("exchange") == abi.NO_EXCHANGE
+    accessed = {
+        "a transfer": np.concatenate(
+            [commands.column(name)[alone] for name in ("src_rank", "dst_rank")]
+        ),
+        "a flag": tables["signals"].column("rank"),
+    }
+    for what, ranks in accessed.items():
+        for other in np.unique(ranks).tolist():
+            if not reached[other]:
+                raise SyncopateError(
+                    f"program {program.name}: rank {rank} accesses the memory of rank {other}, which it does not "
+                    f"reach, for {what}; let NCCL carry out transfers between nodes, as by Strategy(between='nccl') "
+                    "with a mesh of [nodes, ranks of a node]"
+                )
 
 
 def initial_flags(signals: SignalLayout, world_size: int) -> npt.NDArray[np.int32]:

@@ -47,21 +47,26 @@ class Alone:
 
 
 class Processes:
-    """The processes of torch.distributed's default group."""
+    """The processes of a group of torch.distributed."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Any = None) -> None:
+        """Asks who they are.
+
+        Args:
+            group: The group; the default one if it is left out.
+        """
         import torch
         import torch.distributed as dist
 
-        self._torch, self._dist = torch, dist
-        self.rank: int = dist.get_rank()
-        on_gpu = "nccl" in str(dist.get_backend()) and torch.cuda.is_available()
+        self._torch, self._dist, self._group = torch, dist, group
+        self.rank: int = dist.get_rank(group)
+        on_gpu = "nccl" in str(dist.get_backend(group)) and torch.cuda.is_available()
         self._device = "cuda" if on_gpu else "cpu"
 
     def maximum(self, values: Sequence[float]) -> list[float]:
         """By an all-reduce."""
         tensor = self._torch.tensor(list(values), dtype=self._torch.float64, device=self._device)
-        self._dist.all_reduce(tensor, op=self._dist.ReduceOp.MAX)
+        self._dist.all_reduce(tensor, op=self._dist.ReduceOp.MAX, group=self._group)
         return [float(value) for value in tensor.tolist()]
 
 
