@@ -1,5 +1,10 @@
 """Layers, styles and the pass of `syncopate.torch` on two processes of CPUs. Needs torch, and no GPU."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -23,3 +28,15 @@ def outcomes():
 def test_on_two_ranks(outcomes, name):
     for rank, problem in enumerate(outcomes[name]):
         assert not problem, f"rank {rank}: {problem}"
+
+
+def test_example_trains_as_plain_torch_does():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    sizes = ["--tokens", "64", "--features", "32", "--hidden", "96", "--steps", "6"]
+    example = Path(__file__).parents[2] / "examples" / "torch_mlp.py"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [*command, str(example), *sizes], capture_output=True, text=True, env=environment
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "by fused operators" in run.stdout
