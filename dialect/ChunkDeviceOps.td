@@ -15,6 +15,8 @@
 #ifndef SYNCOPATE_DIALECT_CHUNKDEVICEOPS_TD
 #define SYNCOPATE_DIALECT_CHUNKDEVICEOPS_TD
 
+include "dialect/ChunkPlanOps.td"
+
 def Chunk_ReadTileOp : Chunk_Op<"read_tile"> {
   let summary = "read a row of the tile table";
   let description = [{
@@ -28,6 +30,20 @@ def Chunk_ReadTileOp : Chunk_Op<"read_tile"> {
   let arguments = (ins AnyType:$context, I32:$position);
   let results = (outs I32:$c0, I32:$c1, I32:$c2, I32:$wait_begin,
                       I32:$wait_end);
+  let assemblyFormat = "$context `[` $position `]` attr-dict `:` type($context)";
+}
+
+def Chunk_TileNumberOp : Chunk_Op<"tile_number"> {
+  let summary = "read the number of a tile in the tile table";
+  let description = [{
+    The number of the tile at `position` of this rank's order, row-major in the
+    grid, by which the tables name it. Executed by all threads of the computing
+    warps; reads memory that does not change during a call.
+
+    Example: `%tile = chunk.tile_number %context[%t] : !tt.ptr<i64>`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$position);
+  let results = (outs I32:$number);
   let assemblyFormat = "$context `[` $position `]` attr-dict `:` type($context)";
 }
 

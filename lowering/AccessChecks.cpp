@@ -60,7 +60,7 @@ LogicalResult syncopate::verifyAccesses(KernelOp kernel, Operation *function,
     if (!access.writes())
       continue;
     bool isPart = marksPart(kernel, marker);
-    if (kernel.getParts() > 1 && isPart != !!getLastPart(access.op)) {
+    if (canSplit(kernel, marker) && isPart != !!getLastPart(access.op)) {
       InFlightDiagnostic diag = kernel.emitOpError();
       diag << "expects stores to " << name << " of a tile that "
            << (isPart ? "several CTAs compute to stand in a branch that only "

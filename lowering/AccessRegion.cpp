@@ -181,7 +181,7 @@ void AccessRegions::addSurroundings(Operation *op) {
          inner = parent, parent = parent->getParentOp()) {
       if (auto branch = dyn_cast<scf::IfOp>(parent)) {
         // One of the CTAs of a tile takes it.
-        if (kernel.getParts() > 1 && isLastPart(branch) &&
+        if (isLastPart(branch) && canSplit(kernel, branch) &&
             inner->getParentRegion() == &branch.getThenRegion())
           continue;
         bool negated = inner->getParentRegion() == &branch.getElseRegion();

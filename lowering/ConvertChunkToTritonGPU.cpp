@@ -93,8 +93,8 @@ struct ConvertChunkToTritonGPU
     // Roles first: they bring no other device operation, but hold all.
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<RolesOp, ReadTileOp, InputRowsOp, WaitOp, TileSumOp, TileSlotOp,
-              FinishTileOp, RunCommandsOp>(op))
+      if (isa<RolesOp, ReadTileOp, TileNumberOp, InputRowsOp, WaitOp, TileSumOp,
+              TileSlotOp, FinishTileOp, RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -177,6 +177,7 @@ private:
   static std::string getFunctionName(Operation *op) {
     return TypeSwitch<Operation *, std::string>(op)
         .Case([](ReadTileOp) { return "read_tile"; })
+        .Case([](TileNumberOp) { return "tile_number"; })
         .Case([](InputRowsOp) { return "input_rows"; })
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })

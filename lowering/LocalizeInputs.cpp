@@ -51,8 +51,11 @@ private:
       SmallVector<Operation *> loads;
       if (!collectLoads(gathered, loads) || loads.empty())
         continue;
+      // Whether the plan lets the input lie elsewhere is data: the rows that
+      // are the rank's own are none if it does not.
       auto buffer = kernel.getBoundBuffer(name).getDefiningOp<BufferOp>();
-      if (!isSeparate(kernel, buffer))
+      if (llvm::none_of(buffer->getUsers(),
+                        [](Operation *user) { return isa<InputOp>(user); }))
         continue;
       rewrite(function->getRegion(0).front(), gathered, input, loads);
       kernel.setLocalized(buffer.getName());

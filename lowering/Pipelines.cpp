@@ -40,10 +40,6 @@ struct PlanPipelineOptions : PassPipelineOptions<PlanPipelineOptions> {
       *this, "comm_ctas",
       llvm::cl::desc("CTAs that dedicated realizations have"),
       llvm::cl::init(0)};
-  ListOption<int64_t> waves{
-      *this, "waves",
-      llvm::cl::desc("waves of tiles of each library call, separated by "
-                     "commas")};
   Option<bool> checkTables{
       *this, "check_tables",
       llvm::cl::desc("check the tables that were made against the plan"),
@@ -66,8 +62,8 @@ void buildPlanPipeline(OpPassManager &manager,
   tables.addPass(createCheckKernelPass());
   tables.addPass(createSeparateInputsPass());
   tables.addPass(createOrderTilesPass({options.order, options.groupM}));
-  tables.addPass(createGroupTilesPass(
-      {SmallVector<int64_t>(options.waves.begin(), options.waves.end())}));
+  tables.addPass(createOrderTransfersPass());
+  tables.addPass(createAssignSlotsPass());
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());

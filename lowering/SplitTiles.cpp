@@ -15,9 +15,27 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
+static Operation *getFunction(Operation *op) {
+  while (op && !isNamed(op, "tt.func"))
+    op = op->getParentOp();
+  return op;
+}
+
 bool syncopate::marksPart(KernelOp kernel, Operation *marker) {
-  return kernel.getParts() > 1 &&
-         marker->getNumResults() == kernel.getTiles().size() + 2;
+  if (marker->getNumResults() != kernel.getTiles().size() + 2)
+    return false;
+  if (kernel.getParts() > 1)
+    return true;
+  Operation *function = getFunction(marker);
+  return function && !findMarkers(function, kLastPartMarker).empty();
+}
+
+bool syncopate::canSplit(KernelOp kernel, Operation *op) {
+  Operation *function = getFunction(op);
+  return kernel.getParts() > 1 ||
+         (function &&
+          llvm::any_of(findMarkers(function, kTileMarker),
+                       [&](Operation *m) { return marksPart(kernel, m); }));
 }
 
 bool syncopate::isLastPart(scf::IfOp branch) {

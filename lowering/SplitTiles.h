@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A kernel whose plan gives it `parts` walks the tiles of whole rounds in one
-// loop, and the parts of the tiles of the last round in another one. Each part
-// is marked as the others are, with its number for one more coordinate. What
-// stores such a tile stands in a branch that only the last of its CTAs takes.
+// A kernel that can split tiles walks the tiles of whole rounds in one loop,
+// and the parts of the tiles of the last round in another one, as many of each
+// as its plan says, which may be none. Each part is marked as whole tiles are,
+// with its number for one more coordinate. What stores such a tile stands in a
+// branch that only the last of its CTAs takes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +24,9 @@ namespace syncopate {
 
 /// True if a tile marker marks a part of a tile.
 bool marksPart(chunk::KernelOp kernel, mlir::Operation *marker);
+
+/// True if the function around an operation can split tiles.
+bool canSplit(chunk::KernelOp kernel, mlir::Operation *op);
 
 /// True if the branch is taken by the last CTA of a tile alone.
 bool isLastPart(mlir::scf::IfOp branch);

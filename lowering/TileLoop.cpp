@@ -114,7 +114,8 @@ LogicalResult verifyPosition(KernelOp kernel, KernelValues &values,
   };
   auto ctas = static_cast<int64_t>(kernel.getCtas());
   int64_t tiles = kernel.getNumTiles(), first = 0;
-  bool splits = kernel.getParts() > 1, isPart = marksPart(kernel, marker);
+  bool isPart = marksPart(kernel, marker);
+  bool splits = isPart || kernel.getParts() > 1;
   // What the loop is over, in words.
   StringRef what =
       splits ? (isPart ? "parts of tiles" : "whole tiles") : "tiles";

@@ -23,18 +23,8 @@ TileOrigins::TileOrigins(KernelOp kernel, Operation *function) {
   function->walk([&](ReadTileOp read) {
     OpBuilder builder(read->getContext());
     builder.setInsertionPointAfter(read);
-    Location loc = read.getLoc();
-    Value tile;
-    for (auto [position, size] : llvm::enumerate(kernel.getTiles())) {
-      Value coordinate = read->getResult(position);
-      if (tile) {
-        Value before = arith::MulIOp::create(
-            builder, loc, tile, createConstant(builder, loc, size));
-        tile = arith::AddIOp::create(builder, loc, before, coordinate);
-      } else {
-        tile = coordinate;
-      }
-    }
+    Value tile = TileNumberOp::create(builder, read.getLoc(), read.getContext(),
+                                      read.getPosition());
     for (Value coordinate :
          read->getResults().take_front(kernel.getTiles().size())) {
       follow(coordinate);

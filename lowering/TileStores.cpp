@@ -161,9 +161,7 @@ public:
 
 private:
   /// True if the last of several CTAs stores for all of them.
-  bool isShared(Operation *store) {
-    return kernel.getParts() > 1 && getLastPart(store);
-  }
+  bool isShared(Operation *store) { return !!getLastPart(store); }
 
   /// The loops around an operation that stand inside a tile, the outermost
   /// last.

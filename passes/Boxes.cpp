@@ -10,6 +10,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 using namespace syncopate;
 
 bool Box::isEmpty() const {
@@ -146,6 +148,42 @@ BoxIndex::renumber(llvm::function_ref<unsigned(unsigned)> getNumber) const {
                                    }),
                        result.entries.end());
   return result;
+}
+
+bool BoxCell::contains(const Box &region) const {
+  if (ranges.size() != region.offsets.size())
+    return false;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    int64_t first = region.offsets[i], last = first + region.sizes[i] - 1;
+    if (first < ranges[i].first || first >= ranges[i].firstEnd ||
+        last < ranges[i].last || last >= ranges[i].lastEnd)
+      return false;
+  }
+  return true;
+}
+
+void BoxCell::surround(const Box &region,
+                       llvm::ArrayRef<const BoxIndex *> indices) {
+  constexpr int64_t least = std::numeric_limits<int64_t>::min();
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  ranges.assign(region.offsets.size(), {least, most, least, most});
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    int64_t first = region.offsets[i], last = first + region.sizes[i] - 1;
+    auto cut = [](int64_t at, int64_t place, int64_t &begin, int64_t &end) {
+      if (at <= place)
+        begin = std::max(begin, at);
+      else
+        end = std::min(end, at);
+    };
+    for (const BoxIndex *index : indices)
+      index->forEach([&](const Box &other, unsigned) {
+        for (int64_t at :
+             {other.offsets[i], other.offsets[i] + other.sizes[i]}) {
+          cut(at, first, ranges[i].first, ranges[i].firstEnd);
+          cut(at, last, ranges[i].last, ranges[i].lastEnd);
+        }
+      });
+  }
 }
 
 void BoxMap::insert(Box region, unsigned id) {

@@ -79,6 +79,24 @@ private:
   bool sorted = false;
 };
 
+/// The regions that meet and cover regions of some indices as a given one does:
+/// those that begin between the same two of all their ends, in each dimension,
+/// and end between the same two. Neighbours mostly do.
+class BoxCell {
+public:
+  /// True if `region`, which is not empty, is one of them.
+  bool contains(const Box &region) const;
+  /// Finds those that go with `region`, which is not empty.
+  void surround(const Box &region, llvm::ArrayRef<const BoxIndex *> indices);
+
+private:
+  /// Where regions may begin, and where their last elements may lie.
+  struct Range {
+    int64_t first, firstEnd, last, lastEnd;
+  };
+  llvm::SmallVector<Range, 4> ranges;
+};
+
 /// Regions that come and go, each with a number, found as in a `BoxIndex`.
 class BoxMap {
 public:

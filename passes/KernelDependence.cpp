@@ -7,8 +7,6 @@
 
 #include "passes/KernelDependence.h"
 
-#include "mlir/IR/AffineMap.h"
-
 #include <algorithm>
 
 using namespace mlir;
@@ -27,25 +25,6 @@ KernelDependence::getCoordinates(KernelOp kernel, int64_t tile,
   if (part)
     coordinates[2] = *part;
   return coordinates;
-}
-
-Box syncopate::getAccessedBox(FootprintOp footprint, BufferType type,
-                              ArrayRef<int64_t> coordinates) {
-  constexpr int64_t limit = BufferType::kMaxBytes;
-  Box region;
-  for (auto [expr, size, bound] :
-       llvm::zip(footprint.getMap().getResults(), footprint.getSizes(),
-                 type.getShape())) {
-    // What does not fit lies outside every buffer.
-    int64_t begin =
-        std::clamp(evaluate(expr, coordinates).value_or(limit), -limit, limit);
-    int64_t end = begin + size;
-    begin = std::max<int64_t>(begin, 0);
-    end = std::min(end, ShapedType::isDynamic(bound) ? limit : bound);
-    region.offsets.push_back(begin);
-    region.sizes.push_back(end - begin);
-  }
-  return region;
 }
 
 /// Reports the bytes in `missing`, and transfers that bring them to the rank
@@ -133,33 +112,19 @@ SmallVector<unsigned> KernelDependence::findAccumulated(PlanGraph &graph,
 
 namespace {
 
-/// A footprint, and what was found for the regions that tiles access by it, by
-/// the coordinates that these depend on: tiles of a row of the grid read the
-/// same region of an operand.
+/// What is known of the regions that tiles of a rank access by a footprint.
 struct Accesses {
   static constexpr unsigned kUnknown = ~0u;
 
-  Accesses(KernelOp kernel, FootprintOp footprint)
-      : footprint(footprint),
-        buffer(kernel.getBoundBuffer(footprint.getArg())) {
-    int64_t regions = 1;
-    for (size_t i = kernel.getTiles().size(); i-- > 0;)
-      if (footprint.getMap().isFunctionOfDim(i)) {
-        strides[i] = regions;
-        regions *= kernel.getTiles()[i];
-      }
-    found.assign(regions, kUnknown);
-  }
+  explicit Accesses(const TileBoxes &boxes)
+      : boxes(&boxes), found(boxes.size(), kUnknown) {}
 
-  unsigned &at(const std::array<int64_t, 3> &tile) {
-    return found[tile[0] * strides[0] + tile[1] * strides[1] +
-                 tile[2] * strides[2]];
-  }
-
-  FootprintOp footprint;
-  TypedValue<BufferType> buffer;
-  std::array<int64_t, 3> strides{0, 0, 0};
+  const TileBoxes *boxes;
+  /// By region, the number of the set of transfers that bring it.
   std::vector<unsigned> found;
+  /// The regions that need what the last one does that was looked up.
+  BoxCell cell;
+  unsigned last = kUnknown;
 };
 
 /// Numbers for sets of transfers, in the order in which they are met.
@@ -191,7 +156,7 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
   SmallVector<Accesses> reads, writes;
   for (FootprintOp footprint : kernel.getFootprints())
     (footprint.getAccess() == Access::Read ? reads : writes)
-        .emplace_back(kernel, footprint);
+        .emplace_back(graph.getTileBoxes(footprint));
 
   // What regions need, and what tiles need, which is that of several regions.
   Numbering perRegion, perTile;
@@ -212,53 +177,71 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
     }
     return it->second;
   };
-  auto findRegion =
-      [&](Accesses &access,
-          const std::array<int64_t, 3> &tile) -> FailureOr<unsigned> {
-    Box region =
-        getAccessedBox(access.footprint, access.buffer.getType(), tile);
-    if (region.isEmpty())
-      return 0;
-    Place place{rank, access.buffer};
-    if (access.footprint.getAccess() == Access::Write)
+  auto lookUp = [&](Accesses &access, const Box &region,
+                    const Coordinates &tile) -> FailureOr<unsigned> {
+    FootprintOp footprint = access.boxes->getFootprint();
+    Place place{rank, access.boxes->getBuffer()};
+    bool writes = footprint.getAccess() == Access::Write;
+    access.cell.surround(region, {&graph.getWriters(place),
+                                  writes ? &graph.getProducedIndex(place)
+                                         : &graph.getInputIndex(place)});
+    if (writes)
       return perRegion.get(findAccumulated(graph, place, region));
-    auto transfers = findTransfers(graph, kernel, access.footprint, place,
-                                   region, tile, isAncestor);
+    auto transfers = findTransfers(graph, kernel, footprint, place, region,
+                                   tile, isAncestor);
     if (failed(transfers))
       return failure();
     return perRegion.get(std::move(*transfers));
   };
+  auto findRegion = [&](Accesses &access, const Box &region,
+                        const Coordinates &tile) -> FailureOr<unsigned> {
+    if (region.isEmpty())
+      return 0;
+    if (!access.cell.contains(region)) {
+      FailureOr<unsigned> number = lookUp(access, region, tile);
+      if (failed(number))
+        return failure();
+      access.last = *number;
+    }
+    return access.last;
+  };
   int64_t count = kernel.getNumTiles();
-  setOf.reserve(count);
-  summedSetOf.reserve(count);
-  // Neighbours mostly need the same.
-  Regions last[2], used;
-  unsigned lastSet[2] = {~0u, ~0u};
-  std::array<int64_t, 3> grid{1, 1, 1}, tile{0, 0, 0};
-  llvm::copy(kernel.getTiles(), grid.begin());
-  for (tile[0] = 0; tile[0] < grid[0]; ++tile[0])
-    for (tile[1] = 0; tile[1] < grid[1]; ++tile[1])
-      for (tile[2] = 0; tile[2] < grid[2]; ++tile[2])
-        for (int kind : {0, 1}) {
-          used.clear();
-          for (Accesses &access : kind ? writes : reads) {
-            unsigned &known = access.at(tile);
-            if (known == Accesses::kUnknown) {
-              FailureOr<unsigned> region = findRegion(access, tile);
-              if (failed(region)) {
-                valid = false;
-                return;
-              }
-              known = *region;
-            }
-            used.push_back(known);
-          }
-          if (lastSet[kind] == ~0u || used != last[kind]) {
-            last[kind] = used;
-            lastSet[kind] = findSet(used);
-          }
-          (kind ? summedSetOf : setOf).push_back(lastSet[kind]);
+  for (int kind : {0, 1}) {
+    std::vector<unsigned> &setOfTile = kind ? summedSetOf : setOf;
+    MutableArrayRef<Accesses> accesses = kind ? writes : reads;
+    // Neighbours mostly need the same.
+    Regions last, used;
+    unsigned lastSet = findSet(last);
+    if (accesses.empty()) {
+      setOfTile.assign(count, lastSet);
+      continue;
+    }
+    setOfTile.reserve(count);
+    valid &= forEachTile(getGrid(kernel), [&](const Coordinates &tile) {
+      used.clear();
+      for (Accesses &access : accesses) {
+        size_t number = access.boxes->getNumber(tile);
+        unsigned &known = access.found[number];
+        if (known == Accesses::kUnknown) {
+          FailureOr<unsigned> region =
+              findRegion(access, (*access.boxes)[number], tile);
+          if (failed(region))
+            return false;
+          known = *region;
         }
+        used.push_back(known);
+      }
+      if (used != last) {
+        last = used;
+        lastSet = findSet(used);
+        sums |= kind == 1 && !perTile[lastSet].empty();
+      }
+      setOfTile.push_back(lastSet);
+      return true;
+    });
+    if (!valid)
+      return;
+  }
   for (unsigned number = 0; number < perTile.size(); ++number)
     sets.emplace_back(perTile[number]);
 }

@@ -34,6 +34,8 @@ public:
   llvm::ArrayRef<llvm::SmallVector<unsigned>> getSets() { return sets; }
   /// The number of the set that tile `tile` (row-major in the grid) reads from.
   unsigned getSet(int64_t tile) { return setOf[tile]; }
+  /// True if some tile adds to what is brought.
+  bool hasSums() const { return sums; }
   /// The number of the set that brings what the tile adds to.
   unsigned getSummedSet(int64_t tile) { return summedSetOf[tile]; }
   /// Coordinates of a tile, padded with zeros to three; the third one of a part
@@ -55,15 +57,10 @@ private:
 
   int64_t rank;
   bool valid = true;
-  bool mixed = false;
+  bool mixed = false, sums = false;
   llvm::SmallVector<llvm::SmallVector<unsigned>> sets;
   std::vector<unsigned> setOf, summedSetOf;
 };
-
-/// The part of the buffer that the tile at `coordinates` accesses by
-/// `footprint`; empty if it lies outside.
-Box getAccessedBox(chunk::FootprintOp footprint, chunk::BufferType type,
-                   llvm::ArrayRef<int64_t> coordinates);
 
 } // namespace syncopate
 

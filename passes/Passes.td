@@ -62,11 +62,12 @@ def DecomposeCollectivesPass
     them on. The order in which contributions are combined does not depend on
     time.
 
-    A collective of realization `nccl`, which it names or else the option or the
-    strategy, is to be calls of a library, and stays. It is an all_reduce, a
-    reduce_scatter or an all_to_all, along rows, of a buffer of two dimensions
-    that tiles of all ranks compute; no transfer touches it, and nothing but the
-    kernel comes after it. A plan has one at most.
+    An all_reduce, a reduce_scatter or an all_to_all of what tiles compute whose
+    realization is `nccl`, which it names or else the option or the strategy, is
+    to be calls of a library, and stays. It is along rows, of a buffer of two
+    dimensions that tiles of all ranks compute; no transfer touches it, and
+    nothing but the kernel comes after it. A plan has one at most. Other
+    collectives that name `nccl` become transfers that name it.
 
     Ensures: no collective is left but in a `chunk.claim` behind its transfers,
     or as library calls; users of its token come after all of them.
@@ -80,7 +81,8 @@ def DecomposeCollectivesPass
     Option<"direction", "direction", "std::string", "\"\"",
            "direction of collectives that name none (default: the strategy's)">,
     Option<"realization", "realization", "std::string", "\"\"",
-           "nccl: collectives become library calls (default: the strategy's)">
+           "nccl: collectives of what tiles compute become library calls "
+           "(default: the strategy's)">
   ];
 }
 
@@ -113,14 +115,25 @@ def AssignRealizationPass
     : Pass<"chunk-assign-realization", "::syncopate::chunk::PlanOp"> {
   let summary = "Choose how each transfer is carried out";
   let description = [{
-    Gives a realization to every transfer that has none: the option, else the
-    strategy's; and if that cannot make its reduction, `ldst_dedicated` beside
-    `tma_dedicated`, and else `ldst_colocated`. If some transfer is carried out by dedicated CTAs, the kernel
+    Gives a realization to every transfer that has none: between nodes the
+    strategy's `between`, if there is one; the option, else the strategy's; and
+    if that cannot make its reduction, or is `nccl` within a rank,
+    `ldst_dedicated` beside `tma_dedicated`, and else `ldst_colocated`. Nodes
+    are ranks that differ in the last dimension of the mesh only.
+
+    By `nccl` one rank sends and another receives. Such a transfer becomes a
+    `chunk.get`, for who receives tells all others of it, and of all rows that
+    there may be, if their number is read at run time. Transfers of one *exchange*
+    come to stand together: a rank sends and receives all of it at the same time.
+    Of the transfers from one rank to another each is of an exchange of its own,
+    one after another, and behind those of what it comes after.
+
+    If some transfer is carried out by dedicated CTAs, the kernel
     gets `comm_ctas` of them.
 
-    Errors: a realization that the compiler does not lower, or one named by a
-    transfer whose reduction it cannot make, or that the host issues though rows
-    are counted at run time; fewer dedicated CTAs than dedicated realizations.
+    Errors: a realization named by a transfer whose reduction it cannot make, or
+    that a copy engine carries out though rows are counted at run time; a rank
+    that is to send to itself; fewer dedicated CTAs than dedicated realizations.
     Example: test/passes/assign-realization.mlir.
   }];
   let options = [
@@ -196,38 +209,76 @@ def SeparateInputsPass
 }
 
 def OrderTilesPass : Pass<"chunk-order-tiles", "::syncopate::chunk::PlanOp"> {
-  let summary = "Order each rank's tiles by the arrival of what they read";
+  let summary = "Order each rank's tiles by what they wait for and who waits for them";
   let description = [{
-    Why: a CTA that waits computes nothing. `arrival` sorts tiles by the time
-    at which the last chunk that they read arrives, in a model where each rank
-    moves its chunks one after another at one rate; tiles that read only the
-    rank's own input come first. Tiles of the same time keep the locality of
-    Triton's grouped order: `group_m` rows of tiles are walked column by column.
-    `grouped` ignores arrival. `paced` interleaves tiles by the ranks that their
-    results are for, or else by those that what they wait for comes from, so
-    that every peer has about the same at any time: of as many tiles in a row as
-    there are CTAs, each has an equal part, in whole columns of `group_m` rows
-    (Entwine). `given` keeps the tiles of the `chunk.schedule` operations that
-    stand in the plan. Tiles of a kernel with `needs` come by their first
-    coordinate. If a reduce_scatter or an all_to_all is library calls, tiles of the
-    blocks of all ranks take turns, since a call takes as many of each.
+    Why: a CTA that waits computes nothing, and what leaves late is late. The
+    policies:
+    * `arrival` sorts tiles by the time at which the last chunk that they read
+      arrives, in a model where each rank moves its chunks one after another at
+      one rate; tiles that read only the rank's own input come first. Of those
+      that can start at the same time, tiles that other ranks wait for come
+      first, in the order of the transfers that move them. All others keep the
+      locality of Triton's grouped order: `group_m` rows of tiles are walked
+      column by column.
+    * `grouped` ignores arrival and transfers.
+    * `paced` interleaves tiles by the ranks that their results are for, or else
+      by those that what they wait for comes from, so that every peer has about
+      the same at any time: of as many tiles in a row as there are CTAs, each
+      has an equal part, in whole columns of `group_m` rows (Entwine).
+    * `wave` orders as `arrival` does, but lets what leaves together be complete
+      together. CTAs compute positions in turn, so a *wave*, which is computed
+      at the same time, is as many positions in a row as there are CTAs
+      (FlashOverlap finds out its tiles of a wave by measuring). The tiles of
+      one library call, or else those that the same transfers wait for, stand in
+      a row, and so in as few waves as hold them. The rows of tiles that
+      they lie in are cut into stripes of about the same height, `group_m` at
+      most, which are walked column by column: no stripe reaches into what
+      leaves later. `arrival` cuts the whole grid into stripes instead.
+    * `given` keeps the tiles of the `chunk.schedule` operations that stand in
+      the plan.
+
+    Tiles of a kernel with `needs` come by their first coordinate. If a
+    reduce_scatter or an all_to_all is library calls, tiles of the blocks of all
+    ranks take turns, since a call takes as many of each.
 
     Requires: realizations; a footprint for each bound argument.
     Ensures: one `chunk.schedule` per kernel and rank, with its `tiles`; no
     `tile` on transfers.
     Errors: a tile that reads what no input or transfer provides; an order that
     is to be given and is not there, or is not one of all tiles.
-    Example: test/passes/order-tiles.mlir.
+    Example: test/passes/order-tiles.mlir, test/passes/order-tiles-paced.mlir,
+    test/passes/order-tiles-wave.mlir, test/passes/order-tiles-given.mlir.
   }];
   let options = [
     Option<"order", "order", "std::string", "\"\"",
-           "arrival, grouped, paced or given (default: the strategy's)">,
+           "arrival, grouped, paced, wave or given (default: the strategy's)">,
     Option<"groupM", "group_m", "int64_t", "0",
            "rows of tiles that stay together (default: the strategy's)">
   ];
 }
 
-def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
+def OrderTransfersPass
+    : Pass<"chunk-order-transfers", "::syncopate::chunk::PlanOp"> {
+  let summary = "Order each rank's transfers by when their tiles are done";
+  let description = [{
+    Why: what carries transfers out does so one by one in the order of the plan.
+    One that waits for late tiles would hold up all behind it, whose tiles are
+    done.
+
+    Where some transfer that comes after no other waits for tiles that stand in
+    the order before those that an earlier one of the same executor and
+    realization waits for, all such transfers are sorted by the positions of the
+    last tiles that they wait for, and take each other's places. What comes after
+    other transfers keeps its place, if those stand before it, or else comes
+    right behind them: it waits for other ranks as well, and would hold up what
+    only waits for tiles. Where nothing has to move the plan stays as it is.
+
+    Requires: `chunk-order-tiles`. Ensures: transfers come after what they come
+    after. Example: test/passes/order-transfers.mlir.
+  }];
+}
+
+def AssignSlotsPass : Pass<"chunk-assign-slots", "::syncopate::chunk::PlanOp"> {
   let summary = "Say which library call takes each tile, and where it is stored";
   let description = [{
     Why: a library moves one large message much faster than many small ones, and
@@ -247,13 +298,8 @@ def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
     calls.
     Errors: tiles that do not write rectangles of one size, at multiples of it,
     each inside the blocks of two ranks at most.
-    Example: test/passes/group-tiles.mlir.
+    Example: test/passes/assign-slots.mlir.
   }];
-  let options = [
-    ListOption<"waves", "waves", "int64_t",
-               "waves of tiles of each call, the last number for all further "
-               "ones (default: the strategy's)">
-  ];
 }
 
 def UseTileRingPass : Pass<"chunk-use-tile-ring", "::syncopate::chunk::PlanOp"> {

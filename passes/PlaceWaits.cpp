@@ -31,7 +31,6 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
     PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireSignals()))
       return signalPassFailure();
-    const TileGroups &groups = analysis.getGroups();
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
         if (schedule.getKernelAttr() != kernel.getKernelAttr())
@@ -39,8 +38,9 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
         KernelDependence &dependence =
             analysis.getDependence(kernel, schedule.getRank());
         if (!dependence.isValid() ||
-            failed(placeWaits(graph, groups, kernel, schedule, dependence)))
+            failed(placeWaits(analysis, kernel, schedule, dependence)))
           return signalPassFailure();
+        analysis.keepOrder(schedule);
       }
     markAnalysesPreserved<PlanAnalysis>();
   }
@@ -48,10 +48,12 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
 private:
   using Wait = std::pair<int64_t, int64_t>;
 
-  static LogicalResult placeWaits(PlanGraph &graph, const TileGroups &groups,
-                                  KernelOp kernel, ScheduleOp schedule,
+  static LogicalResult placeWaits(PlanAnalysis &analysis, KernelOp kernel,
+                                  ScheduleOp schedule,
                                   KernelDependence &dependence) {
-    FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+    PlanGraph &graph = analysis.getGraph();
+    const TileGroups &groups = analysis.getGroups();
+    FailureOr<ArrayRef<int64_t>> order = analysis.getOrder(kernel, schedule);
     if (failed(order))
       return failure();
     int64_t ctas = kernel.getCtas(), rank = schedule.getRank();

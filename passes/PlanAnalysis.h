@@ -9,6 +9,7 @@
 #define SYNCOPATE_PASSES_PLANANALYSIS_H
 
 #include "passes/KernelDependence.h"
+#include "passes/Tables.h"
 #include "passes/TileGroups.h"
 
 #include <memory>
@@ -33,6 +34,32 @@ public:
       found = std::make_unique<KernelDependence>(graph, kernel, rank);
     return *found;
   }
+  /// The tiles of a schedule at each position, as \c readTileOrder says, with
+  /// its errors.
+  mlir::FailureOr<llvm::ArrayRef<int64_t>>
+  getOrder(chunk::KernelOp kernel, chunk::ScheduleOp schedule) {
+    auto &[table, order] = orders[schedule];
+    if (!table || table != schedule.getTilesAttr()) {
+      mlir::FailureOr<llvm::SmallVector<int64_t>> read =
+          readTileOrder(kernel, schedule);
+      if (failed(read))
+        return mlir::failure();
+      table = schedule.getTilesAttr();
+      order.assign(read->begin(), read->end());
+    }
+    return llvm::ArrayRef(order);
+  }
+  /// Says in which order the tiles of a schedule are, of a kernel without
+  /// parts.
+  void setOrder(chunk::ScheduleOp schedule, std::vector<int64_t> order) {
+    orders[schedule] = {schedule.getTilesAttr(), std::move(order)};
+  }
+  /// Says that the tiles of a schedule, which have been written anew, are in
+  /// the order in which they were.
+  void keepOrder(chunk::ScheduleOp schedule) {
+    if (auto it = orders.find(schedule); it != orders.end())
+      it->second.first = schedule.getTilesAttr();
+  }
   const TileGroups &getGroups() {
     if (!groups)
       groups.emplace(graph);
@@ -55,6 +82,8 @@ private:
            std::unique_ptr<KernelDependence>>
       dependences;
   std::optional<TileGroups> groups;
+  std::map<mlir::Operation *, std::pair<chunk::TableAttr, std::vector<int64_t>>>
+      orders;
 };
 
 } // namespace syncopate

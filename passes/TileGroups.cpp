@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/TileGroups.h"
-#include "passes/KernelDependence.h"
 #include "passes/LibraryCalls.h"
 
 #include <map>
@@ -16,12 +15,18 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
-/// True if a tile hands the transfer over, which needs no group for that.
-static bool isHandedOver(PlanGraph &graph, unsigned id, int64_t rank,
-                         int64_t tile) {
-  TransferOpInterface transfer = graph.getTransfer(id);
-  return transfer.getExecutor() == rank &&
-         transfer.getTile() == static_cast<uint64_t>(tile);
+/// By tile of a rank, the transfers that it hands over, which need no group for
+/// that.
+static std::map<int64_t, SmallVector<unsigned>> findHandedOver(PlanGraph &graph,
+                                                               int64_t rank) {
+  std::map<int64_t, SmallVector<unsigned>> handed;
+  for (unsigned id = 0; id < graph.size(); ++id) {
+    TransferOpInterface transfer = graph.getTransfer(id);
+    if (std::optional<uint64_t> tile = transfer.getTile();
+        tile && transfer.getExecutor() == rank)
+      handed[*tile].push_back(id);
+  }
+  return handed;
 }
 
 /// By rank and tile, the library call that takes it; empty where no collective
@@ -41,39 +46,50 @@ static std::vector<std::vector<int64_t>> findCalls(PlanOp plan) {
 
 namespace {
 
-/// The transfers that touch what tiles compute at a place and come after that.
+/// The transfers that touch what a tile of a rank computes by a footprint and
+/// come after that.
 class Touching {
 public:
-  Touching(PlanGraph &graph, Place place)
-      : graph(graph), place(place),
+  Touching(PlanGraph &graph, int64_t rank, const TileBoxes &boxes)
+      : graph(graph), boxes(boxes), place(rank, boxes.getBuffer()),
         indices{&graph.getReaders(place), &graph.getWriters(place),
                 &graph.getProducedIndex(place)} {}
 
-  /// Those that touch `region`. Neighbours mostly have the same.
-  ArrayRef<unsigned> findAfter(const Box &region) {
-    SmallVector<unsigned> overlaps;
-    for (BoxIndex *index : indices) {
-      index->forEachOverlap(region,
-                            [&](unsigned id) { overlaps.push_back(id); });
-      overlaps.push_back(~0u);
+  /// Goes on to another tile. Returns whether its transfers are those of the
+  /// tile before, as they mostly are.
+  bool move(const Coordinates &tile) {
+    const Box &region = boxes[boxes.getNumber(tile)];
+    if (region.isEmpty()) {
+      bool isSame = std::exchange(state, State::Outside) == State::Outside;
+      after.clear();
+      return isSame;
     }
-    if (overlaps == last)
-      return after;
-    last = std::move(overlaps);
+    if (state == State::Inside && cell.contains(region))
+      return true;
+    state = State::Inside;
+    cell.surround(region, {indices[0], indices[1], indices[2]});
     after.clear();
     for (BoxIndex *index : ArrayRef(indices).drop_back())
       index->forEachOverlap(region, [&](unsigned id) {
         if (!graph.isBeforeTiles(id, place, region))
           after.push_back(id);
       });
-    return after;
+    return false;
   }
 
+  ArrayRef<unsigned> getTransfers() const { return after; }
+
 private:
+  enum class State { Unknown, Outside, Inside };
+
   PlanGraph &graph;
+  const TileBoxes &boxes;
   Place place;
   std::array<BoxIndex *, 3> indices;
-  SmallVector<unsigned> last, after;
+  State state = State::Unknown;
+  /// The regions that the same transfers touch.
+  BoxCell cell;
+  SmallVector<unsigned> after;
 };
 
 } // namespace
@@ -90,39 +106,22 @@ TileGroups::TileGroups(PlanGraph &graph) {
     firstOfRank.push_back(groups.size());
     if (!kernel)
       continue;
-    SmallVector<std::pair<FootprintOp, TypedValue<BufferType>>> writes;
-    for (FootprintOp footprint : kernel.getFootprints()) {
-      auto buffer = kernel.getBoundBuffer(footprint.getArg());
+    std::vector<Touching> writes;
+    for (FootprintOp footprint : kernel.getFootprints())
       if (footprint.getAccess() == Access::Write &&
-          !graph.getProduced({rank, buffer}).empty())
-        writes.emplace_back(footprint, buffer);
-    }
+          !graph.getProduced({rank, kernel.getBoundBuffer(footprint.getArg())})
+               .empty())
+        writes.emplace_back(graph, rank, graph.getTileBoxes(footprint));
     if (writes.empty())
       continue;
+    auto handed = findHandedOver(graph, rank);
+    ArrayRef<int64_t> callOfTile = calls[rank];
     // Of those that a library call takes, nobody else waits for any.
     std::map<std::pair<SmallVector<unsigned>, int64_t>, int64_t> numbers;
-    std::vector<Touching> touching;
-    for (auto [footprint, buffer] : writes)
-      touching.emplace_back(graph, Place{rank, buffer});
-    groupOfTile[rank].reserve(kernel.getNumTiles());
-    for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
-      auto coordinates = KernelDependence::getCoordinates(kernel, tile);
-      SmallVector<unsigned> waiting;
-      for (auto [write, touch] : llvm::zip(writes, touching)) {
-        Box region =
-            getAccessedBox(write.first, write.second.getType(), coordinates);
-        if (region.isEmpty())
-          continue;
-        for (unsigned id : touch.findAfter(region))
-          if (!isHandedOver(graph, id, rank, tile))
-            waiting.push_back(id);
-      }
-      groupOfTile[rank].push_back(-1);
-      std::optional<int64_t> call;
-      if (tile < static_cast<int64_t>(calls[rank].size()))
-        call = calls[rank][tile];
+    auto findGroup = [&](SmallVector<unsigned> waiting,
+                         std::optional<int64_t> call) -> int64_t {
       if (waiting.empty() && !call)
-        continue;
+        return -1;
       llvm::sort(waiting);
       waiting.erase(llvm::unique(waiting), waiting.end());
       auto [it, isNew] =
@@ -132,9 +131,39 @@ TileGroups::TileGroups(PlanGraph &graph) {
           groupsOfTransfer[id].push_back(groups.size());
         groups.push_back({rank, std::move(waiting), 0, call});
       }
-      ++groups[it->second].tiles;
-      groupOfTile[rank].back() = it->second;
-    }
+      return it->second;
+    };
+    std::vector<int64_t> &groupOfRank = groupOfTile[rank];
+    groupOfRank.reserve(kernel.getNumTiles());
+    // What the tile before was in a group for, if it is one to go by.
+    bool isKnown = false;
+    std::optional<int64_t> lastCall;
+    forEachTile(getGrid(kernel), [&](const Coordinates &coordinates) {
+      int64_t tile = groupOfRank.size();
+      for (Touching &write : writes)
+        isKnown &= write.move(coordinates);
+      std::optional<int64_t> call;
+      if (tile < static_cast<int64_t>(callOfTile.size()))
+        call = callOfTile[tile];
+      auto mine = handed.find(tile);
+      int64_t group;
+      if (isKnown && call == lastCall && mine == handed.end()) {
+        group = groupOfRank.back();
+      } else {
+        SmallVector<unsigned> waiting;
+        for (Touching &write : writes)
+          for (unsigned id : write.getTransfers())
+            if (mine == handed.end() || !llvm::is_contained(mine->second, id))
+              waiting.push_back(id);
+        group = findGroup(std::move(waiting), call);
+      }
+      isKnown = mine == handed.end();
+      lastCall = call;
+      groupOfRank.push_back(group);
+      if (group >= 0)
+        ++groups[group].tiles;
+      return true;
+    });
   }
   firstOfRank.push_back(groups.size());
 }
@@ -150,10 +179,10 @@ SmallVector<int64_t> TileGroups::getReaders(PlanGraph &graph,
                                             int64_t group) const {
   std::set<int64_t> readers;
   for (unsigned id : groups[group].transfers) {
-    int64_t executor = graph.getTransfer(id).getExecutor();
-    if (executor != groups[group].rank &&
+    int64_t reader = graph.getReadingRank(id);
+    if (reader != groups[group].rank &&
         graph.getSrcPlace(id).first == groups[group].rank)
-      readers.insert(executor);
+      readers.insert(reader);
   }
   return {readers.begin(), readers.end()};
 }

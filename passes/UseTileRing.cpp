@@ -65,11 +65,10 @@ private:
     if (kernel.getParts() == 1)
       return success();
     for (auto schedule : graph.getPlan().getBody().getOps<ScheduleOp>()) {
-      FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
+      FailureOr<ArrayRef<int64_t>> order = analysis.getOrder(kernel, schedule);
       if (failed(order))
         return failure();
-      for (int64_t tile :
-           ArrayRef(*order).drop_front(kernel.getNumWholeTiles()))
+      for (int64_t tile : order->drop_front(kernel.getNumWholeTiles()))
         shared.insert({static_cast<int64_t>(schedule.getRank()), tile});
     }
     return success();

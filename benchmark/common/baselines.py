@@ -134,7 +134,7 @@ class Baselines:
         ctas = torch.cuda.get_device_properties().multi_processor_count - spared
         config = dataclasses.replace(self.workload.choose_config(), num_ctas=ctas)
         parts = config.count_parts(m, n, k, ctas)
-        constants = {**config.constexprs(), **config.options(), "PARTS": parts}
+        constants = {**config.constexprs(), **config.options(), "SPLIT": parts > 1, "parts": parts}
         if parts > 1:
             slots = (ctas, config.block_m, config.block_n)
             constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")

@@ -107,13 +107,15 @@ FIRST_EPOCH: Final = 1
 
 
 class TileField(enum.IntEnum):
-    """Fields of a row of tiles, i32; the names are those of the table's columns."""
+    """Fields of a row of tiles, i32; the names are those of the table's columns, but for the last."""
 
     C0 = 0
     C1 = 1
     C2 = 2
     WAIT_BEGIN = 3
     WAIT_END = 4
+    NUMBER = 5
+    """Of the tile, row-major in the grid; no column, but made of the coordinates."""
 
 
 class GroupField(enum.IntEnum):
@@ -306,6 +308,11 @@ NO_BUFFER: Final = -1
 
 STAGING: Final = -1
 """What stands for a transfer in a command that stages the rank's own input for others to get."""
+
+
+NO_EXCHANGE: Final = -1
+"""What stands for the exchange of a command that one rank carries out alone. One that two carry out together, by NCCL,
+is in the tables of both: at the rank of its source it sends, at the other it receives."""
 
 
 class LibraryCall(enum.IntEnum):

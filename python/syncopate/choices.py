@@ -48,15 +48,22 @@ class Realization(enum.Enum):
     LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
     NCCL = "nccl"
-    """Of collectives of what tiles compute: they become calls of the library."""
+    """Of transfers: one rank sends and the other receives. Of collectives of what tiles compute: they become calls."""
 
 
 class TileOrder(enum.Enum):
-    """The order in which a rank computes its tiles."""
+    """The order in which a rank computes its tiles; `chunk-order-tiles` says what each policy does."""
 
     ARRIVAL = "arrival"
+    """By when they can start, and by who waits for them."""
     GROUPED = "grouped"
+    """As if there were no transfers: `group_m` rows of tiles column by column."""
     PACED = "paced"
+    """For, or from, every other rank in turn."""
+    WAVE = "wave"
+    """As `ARRIVAL`, and what leaves together is complete together, in as few waves of tiles as hold it."""
+    GIVEN = "given"
+    """The one that `compile` is given as `tile_order`, or that stands in a plan in chunk IR."""
 
 
 class SlotShape(enum.Enum):
@@ -81,7 +88,7 @@ class Combine(enum.Enum):
     """The other ranks add to what the block's own rank has computed, by atomic operations and in no order. Needs no
     other buffer, but is rounded once for each part, and results may differ from call to call. For f32, f16 and bf16,
     pushed."""
-    STRATEGY = "strategy"
+    COLLECTIVE = "collective"
     """The plan has the collective itself, and the strategy says what becomes of it: with realization nccl, calls of the
     library, which rounds as it does; else transfers by its algorithm, rounded once for each part."""
 

@@ -1,6 +1,6 @@
 """Starts the checks with one process per GPU:
 
-    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--calls | --torch] [--only TEXT] [--limit SECONDS]
+    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--calls | --torch | --tune] [--only TEXT] [--limit SECONDS]
 
 Prints a line per check, PASS or FAIL, and `N passed, N failed` at the end. A check that does not end within its limit
 ends the run.
@@ -29,6 +29,7 @@ def main() -> int:
     import torch
     import torch.distributed as dist
     import torch_ops
+    import tuned
     import two_gpus
 
     from syncopate.runtime import ProcessGroup
@@ -39,6 +40,7 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--calls", action="store_true", help="the checks of library calls instead")
     what.add_argument("--torch", action="store_true", help="the checks of syncopate.torch instead")
+    what.add_argument("--tune", action="store_true", help="the checks of the tuner instead")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     parser.add_argument("--limit", type=float, default=60, help="seconds for each check")
     options = parser.parse_args()
@@ -52,6 +54,8 @@ def main() -> int:
         checks = library_calls.call_checks
     elif options.torch:
         checks = torch_ops.torch_checks
+    elif options.tune:
+        checks = tuned.tune_checks
     for name, check in checks():
         if options.only not in name:
             continue

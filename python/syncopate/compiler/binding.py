@@ -175,7 +175,7 @@ class Scratch:
     Attributes:
         shape: Its shape, in elements; `Ctas` stands for the number of CTAs that compute.
         dtype: Its element type as MLIR spells it.
-        split: For tiles that several CTAs compute: without any, the parameter is bound to None.
+        split: For tiles that several CTAs compute: without any, `Ctas` stands for 1, and nothing is read or written.
     """
 
     shape: tuple[int | Ctas, ...]
@@ -297,9 +297,10 @@ def resolve(bind: Mapping[str, Any], tiles: int, ctas: int) -> tuple[dict[str, A
             return parts
         if not isinstance(value, Scratch):
             return value
+        shape = value.shape
         if value.split and parts == 1:
-            return None
-        return Scratch(tuple(map(number, value.shape)), value.dtype, value.split)
+            shape = tuple(1 if isinstance(size, Ctas) else size for size in shape)
+        return Scratch(tuple(map(number, shape)), value.dtype, value.split)
 
     return {name: number(value) for name, value in bind.items()}, parts
 

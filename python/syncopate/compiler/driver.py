@@ -13,6 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from syncopate import device
 from syncopate.bridge import Captured, KernelSpec
+from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import (
     check_options,
     check_strategy,
@@ -27,6 +28,7 @@ from syncopate.compiler.planning import BoundKernel, bind_arguments
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
 from syncopate.compiler.target import Target
+from syncopate.compiler.tile_order import TileIndices
 from syncopate.dtypes import DTYPES
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.interface import (
@@ -59,6 +61,7 @@ def compile(
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
+    tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -90,6 +93,9 @@ def compile(
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
             most of the time that tables take; plans are checked in any case.
+        tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
+            for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
+            which ranks would wait for each other is refused as long as tables are checked.
 
     Returns:
         The program.
@@ -123,6 +129,7 @@ def compile(
             "ctas": ctas,
             "footprints": footprints,
             "needs": needs,
+            "tile_order": tile_order,
             "place": (caller.f_code.co_filename, caller.f_lineno),
         },
         options=options,
@@ -189,6 +196,8 @@ def capture_request(request: CompileRequest, strategy: Strategy) -> CapturedKern
 def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
     """Compiles a request with a strategy that the plan goes with."""
     plan, target, timeout = request.plan, request.target, request.timeout
+    if request.arguments["tile_order"] is not None:
+        strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
     made = capture_request(request, strategy)
     binding, kernel_op = made.bound.binding, made.bound.kernel
     spec, key = made.spec, made.key

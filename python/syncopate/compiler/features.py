@@ -54,14 +54,13 @@ class KernelFeatures:
         counted: Whether rows of commands, or what tiles need, are read at run time.
         comm_ctas: CTAs of a launch in front of those that compute.
         dimensions: How many coordinates a tile has.
-        is_split: Whether several CTAs may compute a tile together.
         stored: Arguments by which tiles write what the plan says that they compute, and whether some tile adds to what
             is there.
-        inner_tiles: Sizes of the grid of tiles without the first one, if something is stored; a tile's number is made
-            of its coordinates.
-        has_one_tile: Whether the grid is a single tile, whose address need not be made of coordinates, likewise.
+        has_one_tile: Whether the grid is a single tile, whose address need not be made of coordinates, if something is
+            stored.
         slots: How tiles are stored in slots, if library calls take them.
-        separate: Arguments bound to a buffer whose input may lie elsewhere, as far as the plan goes.
+        separate: Arguments bound to a buffer with inputs that no other argument has: these may lie elsewhere, if the
+            plan lets them.
     """
 
     roles: frozenset[Realization]
@@ -73,9 +72,7 @@ class KernelFeatures:
     counted: bool
     comm_ctas: int
     dimensions: int
-    is_split: bool
     stored: tuple[tuple[str, bool], ...]
-    inner_tiles: tuple[int, ...]
     has_one_tile: bool
     slots: SlotFeatures | None
     separate: tuple[str, ...]
@@ -96,6 +93,7 @@ def find_features(schedule: Schedule) -> KernelFeatures:
     """
     tables = schedule.tables
     bound, produced = schedule.bound, schedule.produced
+    held = {buffer.name for buffer in schedule.buffers if any(buffer.inputs)}
     written = {access.argument for access in schedule.accesses if access.writes}
     stored = tuple((arg, produced[bound[arg]]) for arg in sorted(written) if bound[arg] in produced)
     return KernelFeatures(
@@ -108,16 +106,14 @@ def find_features(schedule: Schedule) -> KernelFeatures:
         counted=is_counted(tables),
         comm_ctas=schedule.comm_ctas,
         dimensions=len(schedule.tiles),
-        is_split=schedule.parts > 1,
         stored=stored,
-        inner_tiles=schedule.tiles[1:] if stored else (),
         has_one_tile=bool(stored) and all(size == 1 for size in schedule.tiles),
         slots=_find_slots(schedule),
         separate=tuple(
             sorted(
                 arg
                 for arg, name in bound.items()
-                if name in schedule.separate and list(bound.values()).count(name) == 1
+                if name in held and list(bound.values()).count(name) == 1
             )
         ),
     )

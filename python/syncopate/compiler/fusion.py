@@ -201,10 +201,11 @@ class Fusion:
         """The buffer whose input a rank reads where the caller keeps it, if there is one.
 
         Args:
-            argument: `localized_argument`. Without one there may be an input that only transfers read.
+            argument: `localized_argument`. Its buffer's input need not be separate in this plan. Then, and without one,
+                there may be an input that only transfers read.
         """
         bound = self.schedule.bound
-        if argument is not None:
+        if argument is not None and bound[argument] in self.schedule.separate:
             return bound[argument]
         return next((name for name in self.schedule.separate if name not in bound.values()), None)
 

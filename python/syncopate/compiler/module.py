@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from syncopate.abi import Realization
+from syncopate.choices import TileOrder
 from syncopate.compiler.binding import Footprint
+from syncopate.compiler.tile_order import TileIndices, order_table
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.ir import translate_errors
 from syncopate.mlir import ir
@@ -19,9 +22,9 @@ __all__ = [
     "add_fused_code",
     "add_kernel_code",
     "bind_kernel",
+    "count_comm_ctas",
     "find_plan",
     "localized_argument",
-    "needs_comm_ctas",
     "take_kernel",
     "to_text",
 ]
@@ -41,6 +44,7 @@ class KernelBinding:
         footprints: Footprints that are not to be inferred.
         needs: The part of a buffer that says how many transfers tiles wait for; None if they wait for all.
         place: File and line where the kernel was bound.
+        tile_order: Numbers of the tiles of each rank in a given order, [ranks, tiles]; None if passes order them.
     """
 
     name: str
@@ -52,6 +56,7 @@ class KernelBinding:
     footprints: tuple[Footprint, ...]
     needs: Chunk | None
     place: tuple[str, int]
+    tile_order: TileIndices | None = None
 
 
 def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Module:
@@ -66,9 +71,13 @@ def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Mod
     module = plan.copy_module()
     with module.context, ir.Location.unknown():
         plan_op = find_plan(module)
+        if kernel.tile_order is not None:
+            strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
         plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)
         with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
+            if kernel.tile_order is not None:
+                _add_order(plan_op, kernel, kernel.tile_order)
             module.operation.verify()
     return module
 
@@ -144,6 +153,14 @@ def _add_kernel(plan_op: ir.OpView, kernel: KernelBinding) -> None:
             )
 
 
+def _add_order(plan_op: ir.OpView, kernel: KernelBinding, tile_order: TileIndices) -> None:
+    columns = ["c0", "c1", "c2"]
+    with ir.InsertionPoint(plan_op.regions[0].blocks[0]):
+        for rank, order in enumerate(tile_order):
+            table = order_table(order, kernel.tiles, kernel.ctas, kernel.parts)
+            ops.ScheduleOp(kernel.name, rank, tiles=ops.TableAttr.get(columns, table.ravel()))
+
+
 def offsets_map(footprint: Footprint, dims: int) -> ir.Attribute:
     """The offsets of a footprint as a map of so many tile coordinates, in the current context.
 
@@ -171,14 +188,14 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
         nested.operation.clone().attributes["sym_name"] = ir.StringAttr.get(name)
 
 
-def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
-    """Whether transfers of a plan are to be carried out by CTAs that do nothing else, those of a library included."""
-    dedicated = {
-        role.spelling for role in Realization if role.is_dedicated or role is Realization.NCCL
-    }
-    if getattr(strategy.realization, "value", strategy.realization) in dedicated:
-        return True
-    return not dedicated.isdisjoint(plan.realizations)
+def count_comm_ctas(plan: Plan, strategy: Strategy) -> int:
+    """Multiprocessors that do not compute: those of dedicated realizations, and those that are left to a library."""
+    named = {getattr(strategy.realization, "value", strategy.realization), *plan.realizations}
+    if strategy.between is not None and len(plan.mesh) > 1:
+        named.add(getattr(strategy.between, "value", strategy.between))
+    dedicated = {role.spelling for role in Realization if role.is_dedicated}
+    users = (not named.isdisjoint(dedicated)) + (Realization.NCCL.spelling in named)
+    return users * strategy.comm_ctas
 
 
 def find_plan(module: ir.Module) -> ir.OpView:

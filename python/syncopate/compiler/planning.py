@@ -12,16 +12,18 @@ from typing import Any
 
 from triton.runtime.jit import JITFunction
 
+from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import check_binding, check_numbers, check_roles, check_sums
 from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
 from syncopate.compiler.module import (
     KernelBinding,
     add_kernel_code,
     bind_kernel,
+    count_comm_ctas,
     find_plan,
-    needs_comm_ctas,
 )
 from syncopate.compiler.target import Target
+from syncopate.compiler.tile_order import read_tile_order
 from syncopate.compiler.tma_rules import check_tma
 from syncopate.errors import SyncopateError
 from syncopate.ir import run_pipeline
@@ -56,6 +58,7 @@ def bind_arguments(
     ctas: int | None = None,
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
+    tile_order: Any = None,
     place: tuple[str, int],
 ) -> BoundKernel:
     """Binds a kernel's parameters, and chooses how many CTAs compute if nobody has; arguments are those of `compile`.
@@ -64,13 +67,20 @@ def bind_arguments(
         SyncopateError: An argument is wrong.
     """
     if ctas is None:
-        ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
+        ctas = target.num_sms - count_comm_ctas(plan, strategy)
         if ctas < 1:
             raise SyncopateError(
                 f"strategy: comm_ctas {strategy.comm_ctas} leaves none of the {target.num_sms} streaming "
                 f"multiprocessors of {target} to compute; use fewer"
             )
     check_numbers(tiles, ctas)
+    order = None
+    if tile_order is not None:
+        order = read_tile_order(tile_order, tiles, plan.world_size)
+    elif strategy.order is TileOrder.GIVEN:
+        raise SyncopateError(
+            "tile_order: strategy leaves the order of tiles to it, but it is left out; give one, or name a policy"
+        )
     resolved, parts = resolve(bind, math.prod(tiles), ctas)
     binding = bind_parameters(kernel, resolved)
     check_binding(binding, plan, target)
@@ -84,6 +94,7 @@ def bind_arguments(
         tuple(footprints),
         needs,
         place,
+        order,
     )
     return BoundKernel(binding, kernel_op)
 

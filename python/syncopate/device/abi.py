@@ -68,6 +68,7 @@ TILE_C1: Final = _constant(TileField.C1)
 TILE_C2: Final = _constant(TileField.C2)
 TILE_WAIT_BEGIN: Final = _constant(TileField.WAIT_BEGIN)
 TILE_WAIT_END: Final = _constant(TileField.WAIT_END)
+TILE_NUMBER: Final = _constant(TileField.NUMBER)
 
 GROUP_STRIDE: Final = _constant(abi.GROUP_STRIDE)
 GROUP_COUNT: Final = _constant(GroupField.COUNT)

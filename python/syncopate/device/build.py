@@ -135,6 +135,7 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
         "read_tile": _spec(key, entry.read_tile_entry, "t", COUNTED=key.counted),
         "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
         "input_rows": _spec(key, entry.input_rows_entry),
+        "tile_number": _spec(key, entry.tile_number_entry, "t"),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
         "tile_slot": _spec(key, entry.tile_slot_entry, "tile"),
         "open_call": _spec(key, entry.open_call),

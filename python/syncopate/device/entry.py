@@ -17,7 +17,14 @@ from syncopate.device.copy import run_commands_ldst
 from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
-from syncopate.device.tile import finish_tile, input_rows, read_tile, tile_slot, tile_sum
+from syncopate.device.tile import (
+    finish_tile,
+    input_rows,
+    read_tile,
+    tile_number,
+    tile_slot,
+    tile_sum,
+)
 
 __all__ = [
     "YIELD_MARKER",
@@ -29,6 +36,7 @@ __all__ = [
     "roles",
     "run_commands_ldst",
     "run_commands_tma",
+    "tile_number_entry",
     "tile_slot_entry",
     "tile_sum_entry",
     "wait_signals_entry",
@@ -45,6 +53,19 @@ def read_tile_entry(ctx, t, COUNTED: tl.constexpr):
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3 $4 $5",
         "=r,r,r,r,r,r",
         [m, n, k, wait_begin, wait_end],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def tile_number_entry(ctx, t):
+    """Yields the number of the tile at position ``t``."""
+    tl.inline_asm_elementwise(
+        "// syncopate.yield\nmov.b32 $0, 0;\n// $1",
+        "=r,r",
+        [tile_number(ctx, t)],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

@@ -29,6 +29,7 @@ from syncopate.device.abi import (
     TILE_GROUP_WAIT_BEGIN,
     TILE_GROUP_WAIT_END,
     TILE_GROUPS,
+    TILE_NUMBER,
     TILE_STRIDE,
     TILE_WAIT_BEGIN,
     TILE_WAIT_END,
@@ -38,7 +39,7 @@ from syncopate.device.ring import hand_over
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
 
-__all__ = ["finish_tile", "input_rows", "read_tile", "tile_slot", "tile_sum"]
+__all__ = ["finish_tile", "input_rows", "read_tile", "tile_number", "tile_slot", "tile_sum"]
 
 
 @triton.jit
@@ -68,6 +69,12 @@ def read_tile(ctx, t, COUNTED: tl.constexpr):
         begin = tl.where(is_counted, tl.minimum(first, last), begin)
         end = tl.where(is_counted, last, end)
     return m, n, k, begin, end
+
+
+@triton.jit
+def tile_number(ctx, t):
+    """Returns the number, row-major in the grid, of the tile at position ``t`` of the order, i32."""
+    return tl.load(words32(tl.load(ctx + TILES)) + t * TILE_STRIDE + TILE_NUMBER)
 
 
 @triton.jit

@@ -125,15 +125,18 @@ class GemmConfig:
             "TRANSPOSE_B": False,
             "ACTIVATION": None,
             "PRECISION": Precision.TF32.value,
-            "PARTS": 1,
+            "SPLIT": False,
             "work_ptr": None,
             "counters_ptr": None,
         }
 
     def last_round(self, k: int) -> dict[str, Any]:
         """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to."""
+        if self.parts == 1:
+            return {}
         return {
-            "PARTS": self._split(k),
+            "SPLIT": True,
+            "parts": self._split(k),
             "work_ptr": Scratch((Ctas(), self.block_m, self.block_n), "f32", split=True),
             "counters_ptr": Scratch((Ctas(),), "i32", split=True),
         }
@@ -165,6 +168,7 @@ class GemmConfig:
             "c_desc": f"tensordesc<{dtype}[{self.block_m},{self.block_n}]>",
             **dict.fromkeys(("M", "N", "K"), "i32"),
             **dict.fromkeys(self.constexprs(), "constexpr"),
+            "parts": "i32",
         }
 
     def pointer_signature(self, dtype: str = "bf16") -> dict[str, str]:
@@ -173,4 +177,5 @@ class GemmConfig:
             **dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), f"*{dtype}"),
             **dict.fromkeys(("M", "N", "K", "stride_a", "stride_b", "stride_c"), "i32"),
             **dict.fromkeys(self.constexprs(), "constexpr"),
+            "parts": "i32",
         }

@@ -57,7 +57,7 @@ def _store(accumulator, c_desc, bias_ptr, m, n, N, ACTIVATION: tl.constexpr):
     c_desc.store([m * BLOCK_M, n * BLOCK_N], accumulator.to(c_desc.dtype))
 
 
-@triton.jit(do_not_specialize=["M", "K"])
+@triton.jit(do_not_specialize=["M", "K", "parts"])
 def gemm(
     a_desc,
     b_desc,
@@ -75,9 +75,10 @@ def gemm(
     TRANSPOSE_B: tl.constexpr = False,
     ACTIVATION: tl.constexpr = None,
     PRECISION: tl.constexpr = "tf32",
-    PARTS: tl.constexpr = 1,
+    SPLIT: tl.constexpr = False,
     work_ptr=None,
     counters_ptr=None,
+    parts=1,
 ):
     """Computes C = A · B, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
 
@@ -87,14 +88,14 @@ def gemm(
     not divide M, N or K. See `finish_accumulator` for ``bias_ptr`` and ACTIVATION; PRECISION is how float32 operands
     are multiplied, ``input_precision`` of Triton's dot.
 
-    With PARTS above 1, each of the tiles that are left when all programs have computed equally many is computed by
-    PARTS programs, of which there have to be as many. They need ``work_ptr``, memory for [NUM_SMS, BLOCK_M, BLOCK_N]
-    of float32, and ``counters_ptr``, NUM_SMS of i32 that are 0, and stay so.
+    With SPLIT, each of the tiles that are left when all programs have computed equally many is computed by ``parts``
+    programs, of which there have to be as many; 1 lets each be computed by one. Several need ``work_ptr``, memory for
+    [NUM_SMS, BLOCK_M, BLOCK_N] of float32, and ``counters_ptr``, NUM_SMS of i32 that are 0, and stay so.
     """
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
-    whole = whole_tiles(tiles_m * tiles_n, NUM_SMS, PARTS)
+    whole = whole_tiles(tiles_m * tiles_n, NUM_SMS, parts)
     for t in tl.range(tl.program_id(0), whole, NUM_SMS, flatten=True):
         m, n = tile_coordinates(t, tiles_m, tiles_n, GROUP_M)
         m, n, _ = sy.tile(t, m, n)
@@ -102,17 +103,17 @@ def gemm(
             a_desc, b_desc, m, n, 0, steps, BLOCK_M, BLOCK_N, BLOCK_K, TRANSPOSE_A, TRANSPOSE_B, PRECISION
         )  # fmt: skip
         _store(accumulator, c_desc, bias_ptr, m, n, N, ACTIVATION)
-    if PARTS > 1:
+    if SPLIT:
         slot = tl.program_id(0)
-        end = whole + (tiles_m * tiles_n - whole) * PARTS
+        end = whole + (tiles_m * tiles_n - whole) * parts
         for t in tl.range(whole + slot, end, NUM_SMS):
-            m, n = tile_coordinates(whole + slot // PARTS, tiles_m, tiles_n, GROUP_M)
-            m, n, part, _ = sy.tile(t, m, n, slot % PARTS)
-            first, last = part_steps(part, steps, PARTS)
+            m, n = tile_coordinates(whole + slot // parts, tiles_m, tiles_n, GROUP_M)
+            m, n, part, _ = sy.tile(t, m, n, slot % parts)
+            first, last = part_steps(part, steps, parts)
             accumulator = _multiply(
                 a_desc, b_desc, m, n, first, last, BLOCK_M, BLOCK_N, BLOCK_K, TRANSPOSE_A, TRANSPOSE_B, PRECISION
             )  # fmt: skip
             store_part(work_ptr, slot, accumulator)
-            if sy.last_part(counters_ptr + slot // PARTS, PARTS):
-                accumulator = load_parts(work_ptr, slot // PARTS * PARTS, PARTS, BLOCK_M, BLOCK_N)
+            if sy.last_part(counters_ptr + slot // parts, parts):
+                accumulator = load_parts(work_ptr, slot // parts * parts, parts, BLOCK_M, BLOCK_N)
                 _store(accumulator, c_desc, bias_ptr, m, n, N, ACTIVATION)

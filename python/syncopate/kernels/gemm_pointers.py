@@ -67,7 +67,7 @@ def _store(accumulator, c_ptr, bias_ptr, rows_m, rows_n, M, N, stride_c, ACTIVAT
     tl.store(c, accumulator.to(c_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["parts"])
 def gemm_pointers(
     a_ptr,
     b_ptr,
@@ -88,9 +88,10 @@ def gemm_pointers(
     TRANSPOSE_B: tl.constexpr = False,
     ACTIVATION: tl.constexpr = None,
     PRECISION: tl.constexpr = "tf32",
-    PARTS: tl.constexpr = 1,
+    SPLIT: tl.constexpr = False,
     work_ptr=None,
     counters_ptr=None,
+    parts=1,
 ):
     """Computes C = A · B, accumulating in float32, in a loop over output tiles on NUM_SMS programs.
 
@@ -101,7 +102,7 @@ def gemm_pointers(
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
-    whole = whole_tiles(tiles_m * tiles_n, NUM_SMS, PARTS)
+    whole = whole_tiles(tiles_m * tiles_n, NUM_SMS, parts)
     for t in tl.range(tl.program_id(0), whole, NUM_SMS, flatten=True):
         m, n = tile_coordinates(t, tiles_m, tiles_n, GROUP_M)
         m, n, _ = sy.tile(t, m, n)
@@ -112,13 +113,13 @@ def gemm_pointers(
             BLOCK_K, TRANSPOSE_A, TRANSPOSE_B, PRECISION,
         )  # fmt: skip
         _store(accumulator, c_ptr, bias_ptr, rows_m, rows_n, M, N, stride_c, ACTIVATION)
-    if PARTS > 1:
+    if SPLIT:
         slot = tl.program_id(0)
-        end = whole + (tiles_m * tiles_n - whole) * PARTS
+        end = whole + (tiles_m * tiles_n - whole) * parts
         for t in tl.range(whole + slot, end, NUM_SMS):
-            m, n = tile_coordinates(whole + slot // PARTS, tiles_m, tiles_n, GROUP_M)
-            m, n, part, _ = sy.tile(t, m, n, slot % PARTS)
-            first, last = part_steps(part, steps, PARTS)
+            m, n = tile_coordinates(whole + slot // parts, tiles_m, tiles_n, GROUP_M)
+            m, n, part, _ = sy.tile(t, m, n, slot % parts)
+            first, last = part_steps(part, steps, parts)
             rows_m = m * BLOCK_M + tl.arange(0, BLOCK_M)
             rows_n = n * BLOCK_N + tl.arange(0, BLOCK_N)
             accumulator = _multiply(
@@ -126,6 +127,6 @@ def gemm_pointers(
                 BLOCK_K, TRANSPOSE_A, TRANSPOSE_B, PRECISION,
             )  # fmt: skip
             store_part(work_ptr, slot, accumulator)
-            if sy.last_part(counters_ptr + slot // PARTS, PARTS):
-                accumulator = load_parts(work_ptr, slot // PARTS * PARTS, PARTS, BLOCK_M, BLOCK_N)
+            if sy.last_part(counters_ptr + slot // parts, parts):
+                accumulator = load_parts(work_ptr, slot // parts * parts, parts, BLOCK_M, BLOCK_N)
                 _store(accumulator, c_ptr, bias_ptr, rows_m, rows_n, M, N, stride_c, ACTIVATION)

@@ -13,18 +13,15 @@ __all__ = ["load_parts", "part_steps", "store_part", "whole_tiles"]
 
 
 @triton.jit
-def whole_tiles(tiles, NUM_SMS: tl.constexpr, PARTS: tl.constexpr):
-    """Returns how many tiles a program computes alone: those of rounds that they fill, or all if PARTS is 1."""
-    if PARTS == 1:
-        return tiles
-    else:
-        return tiles - tiles % NUM_SMS
+def whole_tiles(tiles, NUM_SMS: tl.constexpr, parts):
+    """Returns how many tiles programs compute alone: those of rounds that they fill, or all if ``parts`` is 1."""
+    return tiles - tiles % NUM_SMS * tl.minimum(parts - 1, 1)
 
 
 @triton.jit
-def part_steps(part, steps, PARTS: tl.constexpr):
+def part_steps(part, steps, parts):
     """Returns the first of the steps of a part, and the one after the last; parts differ by one step at most."""
-    return part * steps // PARTS, (part + 1) * steps // PARTS
+    return part * steps // parts, (part + 1) * steps // parts
 
 
 @triton.jit
@@ -40,9 +37,10 @@ def store_part(work_ptr, slot, accumulator):
 
 
 @triton.jit
-def load_parts(work_ptr, slot, PARTS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Returns the sum of the parts in PARTS slots, of which ``slot`` is the first, added up in this order."""
+def load_parts(work_ptr, slot, parts, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Returns the sum of the parts in ``parts`` slots, of which ``slot`` is the first, added up in this order."""
     accumulator = tl.load(_slot(work_ptr, slot, ROWS, COLUMNS))
-    for other in range(1, PARTS):
+    # Loads that were pipelined would need shared memory for another tile.
+    for other in tl.range(1, parts, num_stages=1):
         accumulator += tl.load(_slot(work_ptr, slot + other, ROWS, COLUMNS))
     return accumulator

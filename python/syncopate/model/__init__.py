@@ -9,6 +9,7 @@ from syncopate.model.gemm import KernelCost, gemm_cost, predict_gemm_us
 from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Source
 from syncopate.model.machine_file import find_machine, load_machine, machine_path, save_machine
 from syncopate.model.presets import find_preset, preset_names
+from syncopate.model.readiness import Readiness, find_readiness
 from syncopate.model.simulation import predict
 from syncopate.model.timeline import Timeline, TransferEvent
 from syncopate.model.topology import Link, Topology, TopologyKind
@@ -26,6 +27,7 @@ __all__ = [
     "Link",
     "LowerBound",
     "Machine",
+    "Readiness",
     "Source",
     "Timeline",
     "Topology",
@@ -36,6 +38,7 @@ __all__ = [
     "find_lower_bound",
     "find_machine",
     "find_preset",
+    "find_readiness",
     "gemm_cost",
     "load_machine",
     "machine_path",

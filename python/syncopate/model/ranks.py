@@ -134,7 +134,7 @@ class Ranks:
         constants = {**config.constexprs(), **config.options()}
         if config.parts is not None and config.parts > 1:
             torch, slots = self.torch, (ctas, config.block_m, config.block_n)
-            constants["PARTS"] = config.parts
+            constants |= {"SPLIT": True, "parts": config.parts}
             constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
             constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
         return self.time_us(lambda: gemm[(ctas,)](*descriptors, m, n, k, **constants))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer, Plan
@@ -27,6 +27,7 @@ def schedule_gemm(
     c: Buffer | None = None,
     pointers: bool = False,
     target: Target | None = None,
+    tile_order: Any = None,
 ) -> Schedule:
     """The schedule that `syncopate.compile` makes of a plan and a GEMM, without compiling anything.
 
@@ -40,6 +41,7 @@ def schedule_gemm(
         c: The plan's buffer of C, [M, N], likewise.
         pointers: Whether the kernel is `gemm_pointers`, and not `gemm`.
         target: What to compile for; an H200 if it is left out.
+        tile_order: As for `syncopate.compile`.
 
     Returns:
         The schedule of all ranks.
@@ -81,5 +83,6 @@ def schedule_gemm(
         Target() if target is None else target,
         footprints=footprints,
         place=("gemm.py", 1),
+        tile_order=tile_order,
         **arguments,
     )

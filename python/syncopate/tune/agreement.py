@@ -6,11 +6,23 @@ Every method is collective: all ranks call it, in the same order.
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-__all__ = ["Agreement", "Alone", "Processes", "agree", "agree_on", "find_agreement", "share"]
+from syncopate.errors import SyncopateError
+
+__all__ = [
+    "Agreement",
+    "Alone",
+    "Processes",
+    "agree",
+    "agree_on",
+    "find_agreement",
+    "from_first",
+    "share",
+]
 
 
 class Agreement(Protocol):
@@ -86,6 +98,28 @@ def agree_on(agreement: Agreement, text: str) -> bool:
         high == -low
         for high, low in zip(highest[: len(digest)], highest[len(digest) :], strict=True)
     )
+
+
+def from_first(agreement: Agreement, make: Callable[[], Any]) -> Any:
+    """What rank 0 makes, as plain data, on every rank; if that fails, all fail, and nobody waits for it.
+
+    Args:
+        agreement: The ranks.
+        make: Called on rank 0 alone.
+
+    Raises:
+        SyncopateError: Rank 0 has failed.
+    """
+    text = ""
+    if agreement.rank == 0:
+        try:
+            text = json.dumps({"made": make()})
+        except Exception as error:
+            text = json.dumps({"error": f"{type(error).__name__}: {error}"})
+    data = json.loads(share(agreement, text))
+    if "error" in data:
+        raise SyncopateError(f"rank 0 cannot choose: {data['error']}")
+    return data["made"]
 
 
 def share(agreement: Agreement, text: str) -> str:

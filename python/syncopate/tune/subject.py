@@ -197,6 +197,8 @@ class GemmSubject:
         mine = self.data
         if any(data.get(name) != mine[name] for name in mine if name not in sizes):
             return None
+        if not all(type(data.get(name)) is int and data[name] > 0 for name in sizes):
+            return None
         return sum(abs(math.log2(data[name] / mine[name])) for name in sizes)
 
     def adapt(self, candidate: Candidate) -> Candidate:

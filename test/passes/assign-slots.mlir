@@ -1,13 +1,10 @@
-// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles))' -split-input-file | FileCheck %s
-// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles{waves=2,1}))' -split-input-file | FileCheck %s --check-prefix=WAVES
+// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-assign-slots))' -split-input-file | FileCheck %s
 
 // Six tiles on two CTAs are three waves, of which each is a call if nothing else is said.
 !c = !chunk.buffer<6x8xf32>
 // CHECK-LABEL: chunk.plan @sum
 // CHECK: chunk.all_reduce {{.*}} realize nccl
 // CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [1, 3, -1], [0, 1, -1], [2, 4, -1], [1, 2, -1], [2, 5, -1]>
-// WAVES-LABEL: chunk.plan @sum
-// WAVES-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 3, -1], [0, 1, -1], [1, 4, -1], [0, 2, -1], [1, 5, -1]>
 chunk.plan @sum mesh [2] strategy <slots = tiles> {
   %c = chunk.buffer "c" : !c
   %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
@@ -57,8 +54,6 @@ chunk.plan @exchange mesh [2] strategy <slots = tiles> {
 !c = !chunk.buffer<6x8xf32>
 // CHECK-LABEL: chunk.plan @rows
 // CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 0, -1], [1, 1, -1], [1, 1, -1], [2, 2, -1], [2, 2, -1]>, tiles = #chunk.table<c0, c1, c2 : [0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [2, 0, 0], [2, 1, 0]>
-// WAVES-LABEL: chunk.plan @rows
-// WAVES-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 0, -1], [0, 1, -1], [0, 1, -1], [1, 2, -1], [1, 2, -1]>
 chunk.plan @rows mesh [2] {
   %c = chunk.buffer "c" : !c
   %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
@@ -80,6 +75,35 @@ chunk.plan @scatter_rows mesh [2] {
   %m1 = chunk.produce %c[0, 0] sizes [8, 8] on 1 : !c
   %t = chunk.reduce_scatter %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
   chunk.kernel @k tiles [4, 2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}
+
+// -----
+// The first call takes two waves, further ones one each: of tiles, and of rows of them.
+!c = !chunk.buffer<6x8xf32>
+// CHECK-LABEL: chunk.plan @waves
+// CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 3, -1], [0, 1, -1], [1, 4, -1], [0, 2, -1], [1, 5, -1]>
+chunk.plan @waves mesh [2] strategy <waves = [2, 1], slots = tiles> {
+  %c = chunk.buffer "c" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
+  %t = chunk.all_reduce %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
+  chunk.kernel @k tiles [3, 2] ctas 2 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}
+
+// -----
+!c = !chunk.buffer<6x8xf32>
+// CHECK-LABEL: chunk.plan @waves_of_rows
+// CHECK-COUNT-2: slots = #chunk.table<call, slot, second : [0, 0, -1], [0, 0, -1], [0, 1, -1], [0, 1, -1], [1, 2, -1], [1, 2, -1]>
+chunk.plan @waves_of_rows mesh [2] strategy <waves = [2, 1]> {
+  %c = chunk.buffer "c" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
+  %t = chunk.all_reduce %c reduce sum axis 0 group [0, 1] after(%m0, %m1) : !c
+  chunk.kernel @k tiles [3, 2] ctas 2 args(%c as "c") after(%t) : !c {
     chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
   }
 }
