@@ -23,7 +23,7 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
-from benchmark.common.bench import Measured, Trial, default_trial
+from benchmark.common.bench import Bench, Measured, Trial, default_trial
 from benchmark.common.entwine_tables import make_table
 from benchmark.common.evenness import measure_evenness
 from benchmark.common.shapes import find_shapes
@@ -47,7 +47,10 @@ OTHERS = (
     (Realization.LDST_COLOCATED, Direction.PULL),
     (Realization.TMA_COLOCATED, Direction.PULL),
 )
+ADDERS = {"tiles": None, "roles": Combine.ROLE}
 FIXED_CTAS = 8
+READY_PIECES = 16
+"""Of each transfer, where it is measured when they are ready: many, so that copies wait for tiles, not for copies."""
 CONFIGS = (GemmConfig(), GemmConfig(block_n=128, num_warps=4, num_stages=4))
 
 Tried = Mapping[Trial, Measured]
@@ -66,7 +69,7 @@ def main() -> int:
         if study.over():
             break
         seconds = study.share(len(shapes) - i)
-        rows.append(measure_row(study, name, shape, seconds))
+        rows.append(measure_row(study, name, shape, seconds, i < options.even))
         missing.remove(name)
         study.write(rows, missing, evenness=[])
     evenness: list[dict[str, Any]] = []
@@ -95,9 +98,9 @@ def parse() -> argparse.Namespace:
 
 
 def measure_row(
-    study: Study, name: str, shape: tuple[int, int, int], seconds: float
+    study: Study, name: str, shape: tuple[int, int, int], seconds: float, even: bool
 ) -> dict[str, Any]:
-    """One shape: everything few times, and the best again."""
+    """One shape: everything few times, and the best again; if it is wanted, how evenly orders compute."""
     options = study.options
     workload = GemmWorkload(GemmKind.GEMM_RS, *shape, study.world_size)
     bench = study.bench(workload)
@@ -113,6 +116,7 @@ def measure_row(
     finalists = [*fixed.values(), *joint.values(), *role.values()]
     finalists += [anything] if anything else []
     alone, finals = bench.compare(list(dict.fromkeys(finalists)), options.rounds, options.calls)
+    ready = list(measure_orders(study, bench, default)) if even else []
     study.note_wrong(bench)
     bench.close()
     best = min(finals, key=lambda one: finals[one].us, default=None)
@@ -122,12 +126,29 @@ def measure_row(
         "fixed": describe(fixed, finals), "joint": describe(joint, finals), "role": describe(role, finals),
         "alike": {
             who: find_alike(workload, dedicated[0].having(combine=combine))
-            for who, combine in (("tiles", None), ("roles", Combine.ROLE))
+            for who, combine in ADDERS.items()
         },
         "best": {**best.facts(), **dataclasses.asdict(finals[best])} if best else None,
         "tried": [{**one.facts(), "us": found.us} for one, found in tried.items()],
-        "of": len(trials),
+        "of": len(trials), "ready": ready,
     }  # fmt: skip
+
+
+def measure_orders(study: Study, bench: Bench, default: Trial) -> Iterator[dict[str, Any]]:
+    """When what a rank computes for others is ready, by order and by who adds; nothing in a dry run."""
+    if study.session is None:
+        return
+    from benchmark.common.gpu_bench import GpuBench
+    from benchmark.common.ready import measure_ready
+
+    assert isinstance(bench, GpuBench)
+    engine = default.having(
+        realization=Realization.COPY_ENGINE, direction=Direction.PUSH, splits=READY_PIECES
+    )
+    for (who, combine), order in itertools.product(ADDERS.items(), ORDERS):
+        ranks = measure_ready(bench, engine.having(combine=combine, order=order))
+        if ranks is not None:
+            yield {"adds": who, "order": order.value, "ranks": ranks}
 
 
 def dedicated_trials(default: Trial, ctas: Sequence[int]) -> Iterator[Trial]:

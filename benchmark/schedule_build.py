@@ -84,6 +84,7 @@ def measure_pipeline(texts: list[str], pipeline: str) -> float:
         module = parse(text, context)
         with context:
             manager = PassManager.parse(f"builtin.module({pipeline})")
+            manager.enable_verifier(False)
             begin = time.thread_time()
             manager.run(module.operation)
             times.append(time.thread_time() - begin)

@@ -31,7 +31,8 @@ LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                    Algorithm, Direction, int64_t splits,
                                    Realization, TileOrder, int64_t groupM,
                                    int64_t pause, int64_t commCtas,
-                                   DenseI64ArrayAttr waves, SlotShape) {
+                                   DenseI64ArrayAttr waves, SlotShape,
+                                   std::optional<Realization>) {
   if (splits < 0 || splits > kMaxSplits) // strategy_c1
     return emitError() << "expects splits to be in [0, " << kMaxSplits
                        << "], but got " << splits;

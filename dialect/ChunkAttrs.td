@@ -106,8 +106,9 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     nanoseconds, the number of CTAs that dedicated realizations have, if
     there are any, how many waves of tiles go into each library call, the last
     number for all further ones; without any, there are at most eight calls of
-    as many waves each; and whether such calls take whole rows of tiles or
-    single tiles.
+    as many waves each; whether such calls take whole rows of tiles or single
+    tiles; and the realization of transfers between nodes, which are ranks that
+    differ in another than the last dimension of the mesh.
 
     With `splits = 0`, that number is chosen for each transfer by its size:
     at most four pieces, of 8 MiB and 512 rows or more.
@@ -115,7 +116,7 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
     A field that is left out has its default: `algorithm = direct`,
     `direction = push`, `splits = 0`, `realization = ldst_colocated`,
     `order = arrival`, `group_m = 8`, `pause = 500`, `comm_ctas = 8`, no `waves`,
-    `slots = rows`. A plan without a strategy has all of them.
+    `slots = rows`, and no `between`, so that `realization` is that of all transfers. A plan without a strategy has all of them.
 
     Constraints:
     * (strategy_c1) `splits` is in [0, 4096], and `group_m` is positive.
@@ -135,7 +136,8 @@ def Chunk_StrategyAttr : AttrDef<Chunk_Dialect, "Strategy"> {
       Chunk_Field<"int64_t", "500">:$pause,
       Chunk_Field<"int64_t", "8">:$comm_ctas,
       OptionalParameter<"::mlir::DenseI64ArrayAttr">:$waves,
-      Chunk_EnumField<Chunk_SlotShape, "Rows">:$slots);
+      Chunk_EnumField<Chunk_SlotShape, "Rows">:$slots,
+      OptionalParameter<"std::optional<::syncopate::chunk::Realization>">:$between);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -125,7 +125,7 @@ def Chunk_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     * (collective_c3) every dimension of the buffer is static.
     * (collective_c4) a block is at most 2^16 slices, as a transfer's is.
     * (collective_c5) a realization that it names is `nccl`: it is to be library
-      calls. Others are of transfers.
+      calls, or transfers by NCCL. Others are of transfers.
   }];
   let methods = [
     InterfaceMethod<"The buffer that is read.",

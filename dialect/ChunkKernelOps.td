@@ -206,7 +206,7 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       the same transfers wait for, `count, signal_begin, signal_end`, and of
       each tile, row-major in the grid, its `group`, or -1, and the range of the
       commands that it hands over to the role beside it.
-    * `slots`, by `chunk-group-tiles`, if a collective is library calls: of each
+    * `slots`, by `chunk-assign-slots`, if a collective is library calls: of each
       tile, row-major in the grid, in which `call` it is, the `slot` in which it
       is stored, alone or in a row of tiles, and the `second` one of a tile of two ranks' blocks, or -1.
     * `steps`, `tile_steps`, if tiles walk steps: by `chunk-order-tiles`, lists of

@@ -98,10 +98,14 @@ def LocalizeInputsPass : Pass<"chunk-localize-inputs", "::mlir::ModuleOp"> {
     companion, at rows counted from the begin of the input. For an input that no
     argument is bound to, nothing is to be rewritten.
 
+    The code is the same whether the plan lets the input lie elsewhere or not:
+    where it is not `separate`, the host says that no rows are the rank's own.
+
     Requires: `chunk-separate-inputs`. Ensures: `localized` on the kernel names
-    the buffer, if it was done; it is not where the input is not `separate`,
-    where another argument is bound to the same buffer, or where a use of the
-    descriptor is not understood.
+    the buffer, if it was done; it is not where no rank has an input in it, where
+    another argument is bound to the same buffer, or where a use of the
+    descriptor is not understood. Of a buffer without an argument, the input has
+    to be `separate`.
     Example: test/lowering/localize-inputs.mlir.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -63,7 +63,7 @@ void buildPlanPipeline(OpPassManager &manager,
   tables.addPass(createSeparateInputsPass());
   tables.addPass(createOrderTilesPass({options.order, options.groupM}));
   tables.addPass(createOrderTransfersPass());
-  tables.addPass(createGroupTilesPass());
+  tables.addPass(createAssignSlotsPass());
   tables.addPass(createUseTileRingPass());
   tables.addPass(createAllocateSignalsPass());
   tables.addPass(createPlaceWaitsPass());

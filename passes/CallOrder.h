@@ -15,6 +15,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -91,6 +92,11 @@ public:
   }
   /// How many commands a queue has.
   unsigned getLength(QueueId queue) const { return queues[queue].size(); }
+
+  /// Whether a command sends what another rank receives.
+  static bool isSend(int64_t rank, const CommandRow &command) {
+    return command.exchange >= 0 && command.src.rank == rank;
+  }
 
   /// What has been seen when a command starts; when the tile at a position of
   /// a rank's order starts; when the input is replaced; when the call is over.
@@ -221,6 +227,18 @@ private:
   unsigned tileComponent(int64_t rank, int64_t cta) const {
     return throughComponent(ranks) + rank * ctas + cta;
   }
+  /// What a rank sends and another one receives: the how-manieth command of a
+  /// transfer. Whoever receives has then seen what who sends had.
+  struct Sent {
+    int64_t rank = -1, row = -1;
+    bool done = false;
+    Seen seen;
+    llvm::SmallVector<unsigned, 1> waiting;
+  };
+  /// The command that a receiving one needs, if it is not done yet.
+  Sent *findUnsent(const Strand &strand);
+  Sent *findSent(int64_t rank, int64_t row);
+  mlir::LogicalResult collectSent();
   /// The realization of a queue that is no tile's.
   static chunk::Realization getRealization(QueueId queue) {
     return static_cast<chunk::Realization>(queue % kNumRealizations);
@@ -357,6 +375,11 @@ private:
   std::vector<int64_t> partsLeft;
   std::vector<Seen> partsSeen;
   std::vector<Twin> twins;
+  /// By transfer and number of its command; and the key of each such command,
+  /// by its rank and row, at either end.
+  std::map<std::pair<int64_t, int64_t>, Sent> sent;
+  llvm::DenseMap<std::pair<int64_t, int64_t>, std::pair<int64_t, int64_t>>
+      sentKeys;
 };
 
 } // namespace syncopate

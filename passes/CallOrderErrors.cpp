@@ -21,9 +21,21 @@ LogicalResult CallOrder::reportStuck() {
   auto getFlag = [&](const Strand &strand) {
     return findFlag(strand.rank, getWaits(strand)[strand.wait].signal);
   };
+  // What it receives, if it waits for nothing else.
+  auto getNeeded = [&](const Strand &strand) -> Sent * {
+    if (!strand.running || strand.part != Part::Queue)
+      return nullptr;
+    auto waits = getWaits(strand);
+    return strand.wait == static_cast<int64_t>(waits.size())
+               ? findUnsent(strand)
+               : nullptr;
+  };
   auto getNext = [&](const Strand &strand) -> unsigned {
     if (strand.held)
       return *getHolder(strand);
+    if (Sent *needed = getNeeded(strand))
+      return getStrand(needed->rank, Part::Queue,
+                       positions[needed->rank][needed->row].queue);
     if (strand.running)
       for (const Raiser &raiser : getFlag(strand)->raisers)
         if (!strands[raiser.strand].done)
@@ -61,7 +73,9 @@ LogicalResult CallOrder::reportStuck() {
     const Strand &strand = strands[waiter];
     Diagnostic &note = diag.attachNote(locate(strand.rank, getRow(strand)));
     note << describe(strand) << " waits for ";
-    if (strand.running && !strand.held)
+    if (getNeeded(strand))
+      note << "what is to be sent by ";
+    else if (strand.running && !strand.held)
       note << describe(strand.rank, getFlag(strand)->signal)
            << ", which is to be raised by ";
     note << describe(strands[getNext(strand)]);

@@ -8,6 +8,9 @@
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 
+#include <map>
+#include <set>
+
 using namespace mlir;
 
 namespace syncopate {
@@ -27,11 +30,16 @@ struct CheckKernel : impl::CheckKernelPassBase<CheckKernel> {
     PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireDecomposed()))
       return signalPassFailure();
-    for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
+    for (KernelOp kernel : plan.getBody().getOps<KernelOp>()) {
+      std::map<int64_t, TileWrites> writes;
+      std::set<Computed> covered;
       for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank)
         if (!analysis.getDependence(kernel, rank).isValid() ||
-            failed(checkWrites(graph, kernel, rank)))
+            failed(checkOutside(graph, kernel, rank)) ||
+            failed(checkCollisions(graph, kernel, rank, writes)) ||
+            failed(checkCovered(graph, kernel, rank, writes, covered)))
           return signalPassFailure();
+    }
     markAllAnalysesPreserved();
   }
 
@@ -53,64 +61,136 @@ private:
     return diag;
   }
 
-  /// Tiles write all of what the plan says that they compute, each byte once,
-  /// and otherwise nothing that is an input or that a transfer touches.
-  static LogicalResult checkWrites(PlanGraph &graph, KernelOp kernel,
-                                   int64_t rank) {
+  /// What tiles write to one buffer, the same on all ranks.
+  struct TileWrites {
     std::vector<Write> writes;
-    std::map<int64_t, BoxIndex> indices;
+    BoxIndex index;
+    /// Writes, each with one of an earlier tile that it meets.
+    SmallVector<std::pair<unsigned, unsigned>> collisions;
+  };
+  /// A buffer, offsets and sizes.
+  using Computed =
+      std::tuple<int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+
+  static TileWrites &findWrites(PlanGraph &graph, KernelOp kernel, Value buffer,
+                                std::map<int64_t, TileWrites> &known) {
+    auto [it, isNew] = known.try_emplace(graph.getBufferIndex(buffer));
+    TileWrites &result = it->second;
+    if (!isNew)
+      return result;
+    for (FootprintOp footprint : kernel.getFootprints()) {
+      if (footprint.getAccess() != Access::Write ||
+          kernel.getBoundBuffer(footprint.getArg()) != buffer)
+        continue;
+      const TileBoxes &boxes = graph.getTileBoxes(footprint);
+      int64_t number = 0;
+      forEachTile(getGrid(kernel), [&](const Coordinates &tile) {
+        const Box &region = boxes[boxes.getNumber(tile)];
+        if (!region.isEmpty()) {
+          result.index.add(region, result.writes.size());
+          result.writes.push_back({number, footprint, region});
+        }
+        ++number;
+        return true;
+      });
+    }
+    for (auto [place, write] : llvm::enumerate(result.writes)) {
+      std::optional<unsigned> other;
+      result.index.forEachOverlap(write.region, [&](unsigned id) {
+        if (result.writes[id].tile < write.tile)
+          other = id;
+      });
+      if (other)
+        result.collisions.emplace_back(place, *other);
+    }
+    return result;
+  }
+
+  /// Tiles write nothing that is an input or that a transfer touches but what
+  /// the plan says that they compute, and add to all of that or to nothing.
+  static LogicalResult checkOutside(PlanGraph &graph, KernelOp kernel,
+                                    int64_t rank) {
     for (FootprintOp footprint : kernel.getFootprints()) {
       if (footprint.getAccess() != Access::Write)
         continue;
       auto buffer = kernel.getBoundBuffer(footprint.getArg());
       Place place{rank, buffer};
-      bool produced = !graph.getProduced(place).empty();
-      if (!produced && graph.getInputIndex(place).empty() &&
+      if (graph.getProduced(place).empty() &&
+          graph.getInputIndex(place).empty() &&
           graph.getWriters(place).empty() && graph.getReaders(place).empty())
         continue;
-      BoxIndex &index = indices[graph.getBufferIndex(buffer)];
-      for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
-        auto coordinates = KernelDependence::getCoordinates(kernel, tile);
-        Write write{tile, footprint,
-                    getAccessedBox(footprint, buffer.getType(), coordinates)};
-        if (write.region.isEmpty())
-          continue;
-        if (failed(checkOutside(graph, kernel, place, write)) ||
-            failed(checkAccumulated(graph, kernel, place, write)))
-          return failure();
-        if (produced) {
-          index.add(write.region, writes.size());
-          writes.push_back(std::move(write));
-        }
+      const TileBoxes &boxes = graph.getTileBoxes(footprint);
+      // Regions of which one is known to be right, and so all.
+      BoxCell right;
+      int64_t number = -1;
+      if (!forEachTile(getGrid(kernel), [&](const Coordinates &tile) {
+            ++number;
+            const Box &region = boxes[boxes.getNumber(tile)];
+            if (region.isEmpty() || right.contains(region))
+              return true;
+            Write write{number, footprint, region};
+            if (failed(checkOutside(graph, kernel, place, write)) ||
+                failed(checkAccumulated(graph, kernel, place, write)))
+              return false;
+            right.surround(region, {&graph.getProducedIndex(place),
+                                    &graph.getInputIndex(place),
+                                    &graph.getReaders(place),
+                                    &graph.getWriters(place)});
+            return true;
+          }))
+        return failure();
+    }
+    return success();
+  }
+
+  /// No two tiles write what transfers wait for either to write.
+  static LogicalResult checkCollisions(PlanGraph &graph, KernelOp kernel,
+                                       int64_t rank,
+                                       std::map<int64_t, TileWrites> &known) {
+    for (BufferOp buffer : graph.getPlan().getBuffers()) {
+      Place place{rank, buffer.getResult()};
+      if (graph.getProduced(place).empty())
+        continue;
+      TileWrites &tiles = findWrites(graph, kernel, place.second, known);
+      for (auto [number, other] : tiles.collisions) {
+        Write &write = tiles.writes[number], &earlier = tiles.writes[other];
+        if (isProduced(graph, place, write.region, earlier.region))
+          return report(kernel, rank, write)
+                 << "what tile ["
+                 << ArrayRef(
+                        KernelDependence::getCoordinates(kernel, earlier.tile))
+                        .take_front(kernel.getTiles().size())
+                 << "] writes too, and transfers wait for either";
       }
     }
-    for (Write &write : writes) {
-      auto buffer = kernel.getBoundBuffer(write.footprint.getArg());
-      std::optional<unsigned> other;
-      indices[graph.getBufferIndex(buffer)].forEachOverlap(
-          write.region, [&](unsigned id) {
-            if (writes[id].tile < write.tile)
-              other = id;
-          });
-      if (other && isProduced(graph, {rank, buffer}, write.region,
-                              writes[*other].region))
-        return report(kernel, rank, write)
-               << "what tile ["
-               << ArrayRef(KernelDependence::getCoordinates(
-                               kernel, writes[*other].tile))
-                      .take_front(kernel.getTiles().size())
-               << "] writes too, and transfers wait for either";
-    }
+    return success();
+  }
+
+  /// Tiles write all of what the plan says that they compute. `covered` are
+  /// regions for which that is known.
+  static LogicalResult checkCovered(PlanGraph &graph, KernelOp kernel,
+                                    int64_t rank,
+                                    std::map<int64_t, TileWrites> &known,
+                                    std::set<Computed> &covered) {
     for (ProduceOp produce : graph.getPlan().getBody().getOps<ProduceOp>()) {
       if (static_cast<int64_t>(produce.getRank()) != rank)
         continue;
-      SmallVector<Box> missing{Box(produce.getOffsets(), produce.getSizes())};
-      int64_t buffer = graph.getBufferIndex(produce.getBuffer());
-      Box all = missing.front();
-      indices[buffer].forEachOverlap(
-          all, [&](unsigned id) { subtract(missing, writes[id].region); });
-      if (missing.empty())
+      Box all{produce.getOffsets(), produce.getSizes()};
+      Computed region{
+          graph.getBufferIndex(produce.getBuffer()),
+          std::vector<int64_t>(all.offsets.begin(), all.offsets.end()),
+          std::vector<int64_t>(all.sizes.begin(), all.sizes.end())};
+      if (covered.count(region))
         continue;
+      TileWrites &tiles = findWrites(graph, kernel, produce.getBuffer(), known);
+      SmallVector<Box> missing{all};
+      tiles.index.forEachOverlap(all, [&](unsigned id) {
+        subtract(missing, tiles.writes[id].region);
+      });
+      if (missing.empty()) {
+        covered.insert(std::move(region));
+        continue;
+      }
       InFlightDiagnostic diag = produce.emitOpError()
                                 << "expects tiles of rank " << rank
                                 << " to write all of it, but none writes "

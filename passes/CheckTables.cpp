@@ -78,6 +78,11 @@ private:
         }
         if (isLibraryCall(command.transfer))
           continue;
+        if (CallOrder::isSend(rank, command)) {
+          sending.try_emplace(command.transfer, Sending{position, position})
+              .first->second.last = position;
+          continue;
+        }
         if (command.transfer != before)
           first[command.transfer] = position;
         last[command.transfer] = position;
@@ -96,6 +101,17 @@ private:
   }
 
   const Seen &atStart(unsigned id) { return order.atStart(first[id]); }
+
+  /// The first and the last of the commands that read what a transfer moves:
+  /// those that send it, if one rank sends and another receives it.
+  Position getFirstRead(unsigned id) {
+    auto it = sending.find(id);
+    return it == sending.end() ? first[id] : it->second.first;
+  }
+  Position getLastRead(unsigned id) {
+    auto it = sending.find(id);
+    return it == sending.end() ? last[id] : it->second.last;
+  }
 
   InFlightDiagnostic report(unsigned id) {
     return graph.getTransfer(id).emitOpError()
@@ -154,7 +170,12 @@ private:
   /// What a transfer comes after is complete when it starts.
   LogicalResult checkTokens(unsigned id) {
     for (unsigned before : graph.getPredecessors(id)) {
-      if (order.isComplete(last[before], first[id]))
+      // What is sent has to be there; what is overwritten, where it arrives.
+      Position start =
+          graph.getWaitingRank(id, before) == graph.getReadingRank(id)
+              ? getFirstRead(id)
+              : first[id];
+      if (order.isComplete(last[before], start))
         continue;
       InFlightDiagnostic diag =
           report(id) << "without a wait for a transfer that it comes after";
@@ -168,8 +189,7 @@ private:
   /// An input that another rank holds is in place when it is read.
   LogicalResult checkInput(unsigned id) {
     Place place = graph.getSrcPlace(id);
-    if (place.first == graph.getTransfer(id).getExecutor() ||
-        !graph.readsInput(id))
+    if (place.first == graph.getReadingRank(id) || !graph.readsInput(id))
       return success();
     ArrayRef<Position> copies = getStagingCopies(place.first);
     if (!order.isStaged(place.first, atStart(id)) ||
@@ -303,13 +323,16 @@ private:
     Reuse &reuse = getReuse(place);
     for (BoxIndex *index : {&graph.getReaders(place), &graph.getWriters(place)})
       index->forEachOverlap(region, [&](unsigned id) {
+        Position start =
+            index == &graph.getReaders(place) ? getFirstRead(id) : first[id];
         if (!graph.isBeforeTiles(id, place, region) &&
-            !order.isTileDone(place.first, position, atStart(id)))
+            !order.isTileDone(place.first, position, order.atStart(start)))
           early = id;
       });
     for (BoxIndex *index : {&reuse.readers, &reuse.writers})
       index->forEachOverlap(region, [&](unsigned id) {
-        if (!order.wasComplete(last[id], order.atStore(place.first, position)))
+        Position end = index == &reuse.readers ? getLastRead(id) : last[id];
+        if (!order.wasComplete(end, order.atStore(place.first, position)))
           late = id;
       });
     if (mine.getTileGroups()[number].accumulates !=
@@ -344,8 +367,9 @@ private:
     std::optional<unsigned> other;
     for (BoxIndex *index : {&reuse.readers, &reuse.writers})
       index->forEachOverlap(box, [&](unsigned before) {
-        if (!isSameStream(last[before], first[id]) &&
-            !order.wasComplete(last[before], seen))
+        Position end =
+            index == &reuse.readers ? getLastRead(before) : last[before];
+        if (!isSameStream(end, first[id]) && !order.wasComplete(end, seen))
           other = before;
       });
     if (other) {
@@ -382,14 +406,14 @@ private:
         std::optional<unsigned> other;
         bool byRole = false;
         reuse.readers.forEachOverlap(input, [&](unsigned reader) {
-          if (!order.wasComplete(last[reader], order.atStaging(rank)))
+          Position end = getLastRead(reader);
+          if (!order.wasComplete(end, order.atStaging(rank)))
             other = reader;
           // For the rank's own reads it is the same whether host or role
           // copies.
           ArrayRef<Position> copies = getStagingCopies(rank);
-          if (graph.getTransfer(reader).getExecutor() != rank &&
-              !copies.empty() &&
-              !order.wasComplete(last[reader], order.atStart(copies.front()))) {
+          if (graph.getReadingRank(reader) != rank && !copies.empty() &&
+              !order.wasComplete(end, order.atStart(copies.front()))) {
             other = reader;
             byRole = true;
           }
@@ -464,21 +488,24 @@ private:
         reuses.try_emplace({place.first, graph.getBufferIndex(place.second)});
     if (!isNew)
       return it->second;
-    it->second.readers = keepLast(graph.getReaders(place));
-    it->second.writers = keepLast(graph.getWriters(place));
+    it->second.readers = keepLast(graph.getReaders(place),
+                                  [&](unsigned id) { return getLastRead(id); });
+    it->second.writers = keepLast(graph.getWriters(place),
+                                  [&](unsigned id) { return last[id]; });
     return it->second;
   }
 
   /// The same regions, each with the last of a queue's transfers only.
-  BoxIndex keepLast(BoxIndex &index) {
+  BoxIndex keepLast(BoxIndex &index, function_ref<Position(unsigned)> getEnd) {
     std::map<std::tuple<SmallVector<int64_t, 4>, SmallVector<int64_t, 4>,
                         CallOrder::QueueId>,
              unsigned>
         latest;
     index.forEach([&](const Box &box, unsigned id) {
+      Position end = getEnd(id);
       auto [it, isNew] =
-          latest.try_emplace({box.offsets, box.sizes, last[id].queue}, id);
-      if (!isNew && last[it->second].index < last[id].index)
+          latest.try_emplace({box.offsets, box.sizes, end.queue}, id);
+      if (!isNew && getEnd(it->second).index < end.index)
         it->second = id;
     });
     BoxIndex result;
@@ -493,6 +520,12 @@ private:
   CallOrder order;
   /// By transfer, where its first and its last command stand.
   std::vector<Position> first, last;
+  /// Likewise, of those that one rank sends and another receives, the commands
+  /// that send.
+  struct Sending {
+    Position first, last;
+  };
+  std::map<unsigned, Sending> sending;
   /// By rank, the commands that stage its input; and by queue, the last
   /// transfer that others carry out into its memory.
   std::vector<SmallVector<Position>> staging;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/CommandRegions.h"
+#include "passes/Exchanges.h"
 #include "passes/Realizations.h"
 
 using namespace mlir;
@@ -79,6 +80,7 @@ public:
   Checker(PlanGraph &graph, KernelOp kernel, const ScheduleTables &tables)
       : graph(graph), kernel(kernel), tables(tables), rank(tables.getRank()),
         buffers(graph.getPlan().getBuffers()),
+        exchanges(numberExchanges(graph.getPlan())),
         roles(getRoles(graph.getPlan())) {}
 
   LogicalResult check() {
@@ -129,7 +131,9 @@ private:
   LogicalResult findExpected() {
     std::map<int64_t, SmallVector<unsigned>> ofTile;
     for (unsigned id = 0; id < graph.size(); ++id) {
-      if (graph.getTransfer(id).getExecutor() != rank)
+      // One that a rank sends and another receives is a command of both.
+      if (graph.getTransfer(id).getExecutor() != rank &&
+          graph.getReadingRank(id) != rank)
         continue;
       if (auto tile = graph.getTransfer(id).getTile())
         ofTile[*tile].push_back(id);
@@ -196,6 +200,9 @@ private:
                          << ", but its transfer has '"
                          << stringifyRealization(*transfer.getRealization())
                          << "'";
+    if (command.exchange != exchanges[id])
+      return report(row) << "is of exchange " << command.exchange
+                         << ", but its transfer of " << exchanges[id];
     if (failed(checkCombination(row, command, getCombination(transfer),
                                 "its transfer has")))
       return failure();
@@ -374,6 +381,7 @@ private:
   const ScheduleTables &tables;
   int64_t rank;
   SmallVector<BufferOp> buffers;
+  std::vector<int64_t> exchanges;
   /// The transfers of the rank, and those that are left; by command, the tile
   /// that hands it over.
   SmallVector<unsigned> transfers;

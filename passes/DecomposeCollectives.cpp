@@ -44,6 +44,15 @@ struct DecomposeCollectives
   }
 
 private:
+  /// Whether a collective brings together what tiles compute, so that a library
+  /// has calls for it. Others are transfers, whatever carries them out.
+  static bool isOfTiles(CollectiveOpInterface op) {
+    return isa<AllReduceOp, ReduceScatterOp, AllToAllOp>(*op) &&
+           llvm::any_of(op.getDependencies(), [](Value token) {
+             return token.getDefiningOp<ProduceOp>() != nullptr;
+           });
+  }
+
   LogicalResult run(PlanOp plan) {
     StrategyAttr strategy = plan.getStrategyOrDefault();
     auto chosenAlgorithm =
@@ -70,7 +79,9 @@ private:
         llvm::range_size(plan.getBody().getOps<TransferOpInterface>());
     SmallVector<CollectiveOpInterface> collectives, called;
     for (auto op : plan.getBody().getOps<CollectiveOpInterface>()) {
-      if (op.getRealization().value_or(*chosenRealization) != Realization::Nccl)
+      if (op.getRealization().value_or(*chosenRealization) !=
+              Realization::Nccl ||
+          !isOfTiles(op))
         collectives.push_back(op);
       else if (failed(verifyLibraryCall(op)))
         return failure();

@@ -110,10 +110,6 @@ static LogicalResult verifyLast(CollectiveOpInterface collective, Value token) {
 
 LogicalResult syncopate::verifyLibraryCall(CollectiveOpInterface collective) {
   auto plan = cast<PlanOp>(collective->getParentOp());
-  if (!isa<AllReduceOp, ReduceScatterOp, AllToAllOp>(collective))
-    return collective->emitOpError(
-        "expects an all_reduce, a reduce_scatter or an all_to_all, to be "
-        "library calls");
   BufferType type = collective.getSrc().getType();
   if (type.getRank() != 2)
     return collective->emitOpError()

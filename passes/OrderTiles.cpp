@@ -80,6 +80,8 @@ struct OrderTiles : impl::OrderTilesPassBase<OrderTiles> {
             failed(addSteps(kernel, schedule, analysis, tiles,
                             policy == TileOrder::Grouped)))
           return signalPassFailure();
+        if (kernel.getParts() == 1)
+          analysis.setOrder(schedule, std::move(tiles));
       }
     }
     markAnalysesPreserved<PlanAnalysis>();

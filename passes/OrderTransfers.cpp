@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/Exchanges.h"
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 
@@ -59,6 +60,7 @@ struct OrderTransfers : impl::OrderTransfersPassBase<OrderTransfers> {
     Block &body = plan.getBody().front();
     for (Operation *op : ops)
       op->moveBefore(&body, body.end());
+    orderExchanges(plan);
   }
 
 private:

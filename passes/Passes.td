@@ -62,11 +62,12 @@ def DecomposeCollectivesPass
     them on. The order in which contributions are combined does not depend on
     time.
 
-    A collective of realization `nccl`, which it names or else the option or the
-    strategy, is to be calls of a library, and stays. It is an all_reduce, a
-    reduce_scatter or an all_to_all, along rows, of a buffer of two dimensions
-    that tiles of all ranks compute; no transfer touches it, and nothing but the
-    kernel comes after it. A plan has one at most.
+    An all_reduce, a reduce_scatter or an all_to_all of what tiles compute whose
+    realization is `nccl`, which it names or else the option or the strategy, is
+    to be calls of a library, and stays. It is along rows, of a buffer of two
+    dimensions that tiles of all ranks compute; no transfer touches it, and
+    nothing but the kernel comes after it. A plan has one at most. Other
+    collectives that name `nccl` become transfers that name it.
 
     Ensures: no collective is left but in a `chunk.claim` behind its transfers,
     or as library calls; users of its token come after all of them.
@@ -80,7 +81,8 @@ def DecomposeCollectivesPass
     Option<"direction", "direction", "std::string", "\"\"",
            "direction of collectives that name none (default: the strategy's)">,
     Option<"realization", "realization", "std::string", "\"\"",
-           "nccl: collectives become library calls (default: the strategy's)">
+           "nccl: collectives of what tiles compute become library calls "
+           "(default: the strategy's)">
   ];
 }
 
@@ -113,14 +115,25 @@ def AssignRealizationPass
     : Pass<"chunk-assign-realization", "::syncopate::chunk::PlanOp"> {
   let summary = "Choose how each transfer is carried out";
   let description = [{
-    Gives a realization to every transfer that has none: the option, else the
-    strategy's; and if that cannot make its reduction, `ldst_dedicated` beside
-    `tma_dedicated`, and else `ldst_colocated`. If some transfer is carried out by dedicated CTAs, the kernel
+    Gives a realization to every transfer that has none: between nodes the
+    strategy's `between`, if there is one; the option, else the strategy's; and
+    if that cannot make its reduction, or is `nccl` within a rank,
+    `ldst_dedicated` beside `tma_dedicated`, and else `ldst_colocated`. Nodes
+    are ranks that differ in the last dimension of the mesh only.
+
+    By `nccl` one rank sends and another receives. Such a transfer becomes a
+    `chunk.get`, for who receives tells all others of it, and of all rows that
+    there may be, if their number is read at run time. Transfers of one *exchange*
+    come to stand together: a rank sends and receives all of it at the same time.
+    Of the transfers from one rank to another each is of an exchange of its own,
+    one after another, and behind those of what it comes after.
+
+    If some transfer is carried out by dedicated CTAs, the kernel
     gets `comm_ctas` of them.
 
-    Errors: a realization that the compiler does not lower, or one named by a
-    transfer whose reduction it cannot make, or that the host issues though rows
-    are counted at run time; fewer dedicated CTAs than dedicated realizations.
+    Errors: a realization named by a transfer whose reduction it cannot make, or
+    that a copy engine carries out though rows are counted at run time; a rank
+    that is to send to itself; fewer dedicated CTAs than dedicated realizations.
     Example: test/passes/assign-realization.mlir.
   }];
   let options = [
@@ -270,7 +283,7 @@ def OrderTransfersPass
   }];
 }
 
-def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
+def AssignSlotsPass : Pass<"chunk-assign-slots", "::syncopate::chunk::PlanOp"> {
   let summary = "Say which library call takes each tile, and where it is stored";
   let description = [{
     Why: a library moves one large message much faster than many small ones, and
@@ -290,7 +303,7 @@ def GroupTilesPass : Pass<"chunk-group-tiles", "::syncopate::chunk::PlanOp"> {
     calls.
     Errors: tiles that do not write rectangles of one size, at multiples of it,
     each inside the blocks of two ranks at most.
-    Example: test/passes/group-tiles.mlir.
+    Example: test/passes/assign-slots.mlir.
   }];
 }
 

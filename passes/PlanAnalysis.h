@@ -49,6 +49,11 @@ public:
     }
     return llvm::ArrayRef(order);
   }
+  /// Says in which order the tiles of a schedule are, of a kernel without
+  /// parts.
+  void setOrder(chunk::ScheduleOp schedule, std::vector<int64_t> order) {
+    orders[schedule] = {schedule.getTilesAttr(), std::move(order)};
+  }
   /// Says that the tiles of a schedule, which have been written anew, are in
   /// the order in which they were.
   void keepOrder(chunk::ScheduleOp schedule) {

@@ -147,14 +147,21 @@ void PlanGraph::reduce() {
   if (reduced)
     return;
   reduced = true;
-  // Queues are numbered in the order of their first transfer.
-  std::map<std::pair<int64_t, int64_t>, unsigned> numbers;
+  // Queues are numbered in the order of their first transfer. Who sends and who
+  // receives wait for what comes to them, so that there what one queue brings
+  // to one rank does not stand for what it brings to another.
+  std::map<std::tuple<int64_t, int64_t, int64_t>, unsigned> numbers;
   std::vector<unsigned> queueOf;
+  bool exchanges = llvm::any_of(transfers, [](TransferOpInterface transfer) {
+    auto realization = transfer.getRealization();
+    return realization && isExchange(*realization);
+  });
   for (TransferOpInterface transfer : transfers) {
     auto realization = transfer.getRealization();
-    std::pair<int64_t, int64_t> queue{
+    std::tuple<int64_t, int64_t, int64_t> queue{
         transfer.getExecutor(),
-        realization ? static_cast<int64_t>(*realization) : -1};
+        realization ? static_cast<int64_t>(*realization) : -1,
+        exchanges ? static_cast<int64_t>(transfer.getDstRank()) : -1};
     queueOf.push_back(numbers.try_emplace(queue, numbers.size()).first->second);
   }
   // By queue, the last transfer that the node at hand comes after, and the
@@ -219,7 +226,7 @@ BoxIndex &PlanGraph::getReadingRanks(Place place) {
   auto [it, isNew] = readingRanks.try_emplace(key(place));
   if (isNew)
     it->second = getReaders(place).renumber(
-        [&](unsigned id) { return transfers[id].getExecutor(); });
+        [&](unsigned id) { return getReadingRank(id); });
   return it->second;
 }
 
@@ -255,8 +262,27 @@ Place PlanGraph::getDstPlace(unsigned id) {
 Queue PlanGraph::getQueue(unsigned id) {
   TransferOpInterface transfer = transfers[id];
   std::optional<uint64_t> tile = transfer.getTile();
-  return {transfer.getExecutor(), *transfer.getRealization(),
+  Realization realization = *transfer.getRealization();
+  // What a rank's stream carries out is one queue, whatever it is.
+  if (isOnStream(realization))
+    realization = Realization::CopyEngine;
+  return {transfer.getExecutor(), realization,
           tile ? static_cast<int64_t>(*tile) : Queue::kNoTile};
+}
+
+int64_t PlanGraph::getReadingRank(unsigned id) {
+  TransferOpInterface transfer = transfers[id];
+  auto realization = transfer.getRealization();
+  return realization && isExchange(*realization) ? transfer.getSrcRank()
+                                                 : transfer.getExecutor();
+}
+
+int64_t PlanGraph::getWaitingRank(unsigned id, unsigned before) {
+  TransferOpInterface transfer = transfers[id];
+  int64_t sender = getReadingRank(id);
+  return transfers[before].getDstRank() == static_cast<uint64_t>(sender)
+             ? sender
+             : transfer.getExecutor();
 }
 
 llvm::SmallVector<int64_t> PlanGraph::estimateArrival() {

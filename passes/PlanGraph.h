@@ -19,9 +19,9 @@ namespace syncopate {
 /// A rank's instance of a buffer.
 using Place = std::pair<int64_t, mlir::Value>;
 
-/// Who carries a transfer out, a rank's engine or role, and for those that a
-/// tile hands over, which one: transfers of the same queue start, and are
-/// announced, in the order of the plan.
+/// Who carries a transfer out, a rank's stream, under the name of the copy
+/// engine, or role, and for those that a tile hands over, which one: transfers
+/// of the same queue start, and are announced, in the order of the plan.
 struct Queue : std::pair<int64_t, chunk::Realization> {
   /// What stands for the tile of transfers that none hands over.
   static constexpr int64_t kNoTile = -1;
@@ -90,6 +90,13 @@ public:
   Place getDstPlace(unsigned id);
   /// The queue of a transfer that has a realization.
   Queue getQueue(unsigned id);
+  /// The rank that reads what a transfer moves: who sends it, if one sends and
+  /// one receives it, else who carries it out.
+  int64_t getReadingRank(unsigned id);
+  /// The rank that has to know of transfer `before` for transfer `id` to come
+  /// after it: who carries `id` out. If one sends and one receives, that is who
+  /// sends what `before` may have brought there, and else who receives.
+  int64_t getWaitingRank(unsigned id, unsigned before);
 
   /// Inputs of a place, and indices of those, by their position there, and of
   /// the transfers that write or read it.
@@ -105,8 +112,7 @@ public:
   }
   BoxIndex &getWriters(Place place) { return writers[key(place)]; }
   BoxIndex &getReaders(Place place) { return readers[key(place)]; }
-  /// An index of the ranks that carry out transfers that read a place, by what
-  /// they read.
+  /// An index of the ranks that read a place in transfers, by what they read.
   BoxIndex &getReadingRanks(Place place);
 
   /// What tiles access by a footprint of a kernel of the plan.

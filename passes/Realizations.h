@@ -41,6 +41,12 @@ constexpr bool isDevice(chunk::Realization realization) {
   return isDedicated(realization) || isColocated(realization);
 }
 
+/// Both ranks of a transfer carry it out together: one sends, the other
+/// receives. That one is its executor, as that of a get is.
+constexpr bool isExchange(chunk::Realization realization) {
+  return realization == chunk::Realization::Nccl;
+}
+
 /// Loads and stores can do arithmetic in between; TMA can add one part.
 constexpr bool canReduce(chunk::Realization realization,
                          chunk::Reduction reduction, int64_t parts = 1) {
@@ -55,11 +61,6 @@ constexpr bool canReduce(chunk::Realization realization,
 constexpr chunk::Realization getReducing(chunk::Realization realization) {
   return isDedicated(realization) ? chunk::Realization::LdstDedicated
                                   : chunk::Realization::LdstColocated;
-}
-
-/// Whether the compiler knows how to make a program of it.
-constexpr bool isLowered(chunk::Realization realization) {
-  return isEngine(realization) || isDevice(realization);
 }
 
 /// Whether a collective is to be calls of a library, and no transfers.
@@ -83,7 +84,7 @@ inline std::set<chunk::Realization> getRoles(chunk::PlanOp plan) {
   return roles;
 }
 
-/// The number of realizations, those included that are not lowered.
+/// The number of realizations.
 constexpr int64_t kNumRealizations = chunk::getMaxEnumValForRealization() + 1;
 
 } // namespace syncopate

@@ -68,8 +68,7 @@ private:
     }
     for (unsigned id = 0; id < graph.size(); ++id) {
       Place place = graph.getSrcPlace(id);
-      if (place.second != value ||
-          place.first != graph.getTransfer(id).getExecutor())
+      if (place.second != value || place.first != graph.getReadingRank(id))
         continue;
       auto parts = graph.getSrcBoxes(id);
       SmallVector<Box> others(parts.begin(), parts.end());

@@ -48,6 +48,13 @@ struct SignalLayout {
   };
   /// The meaning of a flag in [0, total()).
   Meaning decode(int64_t signal) const;
+  /// Whether a stream waits for the flag, and takes it down.
+  bool isTwin(int64_t signal) const { return decode(signal).twin; }
+  /// Whether it starts as if the end of a call had raised it.
+  bool isDoneTwin(int64_t signal) const {
+    Meaning meaning = decode(signal);
+    return meaning.twin && meaning.kind == Kind::Done;
+  }
 
   /// The layout as a table of one row: the first flag of each kind but `data`,
   /// which is flag 0, and their number.

@@ -39,7 +39,7 @@ constexpr llvm::StringRef kCommandColumns[] = {
     "dst_buffer",  "dst_offset",   "rows",        "row_bytes",    "src_stride",
     "dst_stride",  "wait_begin",   "wait_end",    "signal_begin", "signal_end",
     "realization", "reduction",    "pause",       "parts",        "part_stride",
-    "behind",      "count_buffer", "count_index", "count_past"};
+    "behind",      "count_buffer", "count_index", "count_past",   "exchange"};
 constexpr llvm::StringRef kCallColumns[] = {
     "open_begin",         "open_end",         "guard_begin",
     "guard_end",          "close_wait_begin", "close_wait_end",
@@ -112,6 +112,8 @@ struct CommandRow {
   /// Where its number of rows is read, and the rows before its first one; no
   /// buffer if it moves all of them.
   int64_t countBuffer, countIndex, countPast;
+  /// The number of the exchange that its transfer belongs to, or none.
+  int64_t exchange;
 };
 struct CallRow {
   RowRange open, guard, closeWaits, closeSignals;

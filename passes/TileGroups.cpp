@@ -179,10 +179,10 @@ SmallVector<int64_t> TileGroups::getReaders(PlanGraph &graph,
                                             int64_t group) const {
   std::set<int64_t> readers;
   for (unsigned id : groups[group].transfers) {
-    int64_t executor = graph.getTransfer(id).getExecutor();
-    if (executor != groups[group].rank &&
+    int64_t reader = graph.getReadingRank(id);
+    if (reader != groups[group].rank &&
         graph.getSrcPlace(id).first == groups[group].rank)
-      readers.insert(executor);
+      readers.insert(reader);
   }
   return {readers.begin(), readers.end()};
 }

@@ -180,7 +180,11 @@ void syncopate::alternateBlocks(const TileSlots &slots,
 
 std::vector<int64_t>
 syncopate::findLastPositions(ArrayRef<std::vector<int64_t>> orders) {
-  std::vector<int64_t> last(orders.front().size());
+  // A tile of which several CTAs compute parts stands at several positions.
+  int64_t tiles = 0;
+  for (int64_t tile : orders.front())
+    tiles = std::max(tiles, tile + 1);
+  std::vector<int64_t> last(tiles);
   for (const auto &order : orders)
     for (auto [position, tile] : llvm::enumerate(order))
       last[tile] = std::max<int64_t>(last[tile], position);

@@ -26,6 +26,12 @@ _EVENNESS = (
     "at most. Tables are those that run; when tiles end is what the model says of the machine that is named."
 )
 
+_READY = (
+    "When what a rank computes for others is ready, in µs from the start of a call, with copy engines that push each "
+    "transfer in 16 pieces: events on their stream, behind the wait for a piece's tiles. *Unsteadiness* as below, over "
+    "the time of the call."
+)
+
 
 def make_table(document: Mapping[str, Any]) -> str:
     """The document as Markdown."""
@@ -53,8 +59,23 @@ def make_table(document: Mapping[str, Any]) -> str:
     ]
     lines += format_table(columns, [_best(row) for row in rows])
     lines += _summary(rows)
+    ready = [(row["name"], one) for row in rows for one in row["ready"]]
+    if ready:
+        lines += ["", "## How evenly, measured", "", _READY]
+        columns = [
+            "shape",
+            "who adds",
+            "order",
+            "rank",
+            "first ready",
+            "half ready",
+            "all ready",
+            "call",
+            "unsteadiness",
+        ]
+        lines += format_table(columns, [line for name, one in ready for line in _ready(name, one)])
     if document["evenness"]:
-        lines += ["", "## How evenly", "", _EVENNESS]
+        lines += ["", "## How evenly, in the model", "", _EVENNESS]
         columns = ["shape", "ranks", "order", "spread", "unsteadiness", "predicted µs", "machine"]
         lines += format_table(columns, [_even(one) for one in document["evenness"]])
     return "\n".join(lines) + "\n"
@@ -145,6 +166,28 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             f"* {what} / best of all: {mean((row[name], row['best']['us']) for row in best)}"
         )
     return lines
+
+
+def _ready(name: str, one: Mapping[str, Any]) -> Iterator[list[Any]]:
+    for rank in one["ranks"]:
+        pieces = sorted(zip(rank["times_us"], rank["nbytes"], strict=True))
+        if not pieces:
+            continue
+        whole, so_far, half = sum(rank["nbytes"]), 0, 0.0
+        for time, nbytes in pieces:
+            so_far += nbytes
+            if 2 * so_far >= whole:
+                half = time
+                break
+        times = [pieces[0][0], half, pieces[-1][0], rank["us"]]
+        yield [
+            name,
+            one["adds"],
+            one["order"],
+            rank["rank"],
+            *map(format_us, times),
+            f"{rank['unsteadiness']:.3f}",
+        ]
 
 
 def _even(one: Mapping[str, Any]) -> list[str]:

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from benchmark.common.bench import Trial
 
-import syncopate.model
 from syncopate import GemmWorkload
-from syncopate.errors import SyncopateError
-from syncopate.model import Machine, predict
+from syncopate.model import Machine, find_readiness, predict
 
 __all__ = ["SAMPLES", "measure_evenness"]
 
@@ -33,9 +31,6 @@ def measure_evenness(workload: GemmWorkload, trial: Trial, machine: Machine) -> 
     Raises:
         SyncopateError: As for `GemmWorkload.predict` and `find_readiness`.
     """
-    find_readiness = getattr(syncopate.model, "find_readiness", None)
-    if find_readiness is None:
-        raise SyncopateError("evenness: this version of syncopate.model cannot find readiness")
     packed = workload.packed()
     schedule = packed.schedule(trial.strategy, trial.config)
     timeline = predict(schedule, packed.cost(trial.config, machine), machine)

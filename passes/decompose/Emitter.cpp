@@ -104,10 +104,13 @@ Value Emitter::emit(int64_t from, int64_t to, ArrayRef<int64_t> srcOffsets,
   ArrayRef<int64_t> group = op.getGroup();
   if (after.empty())
     after = op.getDependencies();
+  RealizationAttr realization;
+  if (auto named = op.getRealization())
+    realization = RealizationAttr::get(builder->getContext(), *named);
   auto create = [&](auto kind) -> Value {
-    return decltype(kind)::create(*builder, op.getLoc(), op.getSrc(),
-                                  srcOffsets, op.getDst(), dstOffsets, sizes,
-                                  group[from], group[to], how, after);
+    return decltype(kind)::create(
+        *builder, op.getLoc(), op.getSrc(), srcOffsets, op.getDst(), dstOffsets,
+        sizes, group[from], group[to], how, after, realization);
   };
   tokens.push_back(isPull() ? create(GetOp{}) : create(PutOp{}));
   return tokens.back();

@@ -325,6 +325,11 @@ STAGING: Final = -1
 """What stands for a transfer in a command that stages the rank's own input for others to get."""
 
 
+NO_EXCHANGE: Final = -1
+"""What stands for the exchange of a command that one rank carries out alone. One that two carry out together, by NCCL,
+is in the tables of both: at the rank of its source it sends, at the other it receives."""
+
+
 class LibraryCall(enum.IntEnum):
     """What stands for a transfer in a command that is a call of a library of collectives.
 

@@ -48,7 +48,7 @@ class Realization(enum.Enum):
     LDST_DEDICATED = "ldst_dedicated"
     LDST_COLOCATED = "ldst_colocated"
     NCCL = "nccl"
-    """Of collectives of what tiles compute: they become calls of the library."""
+    """Of transfers: one rank sends and the other receives. Of collectives of what tiles compute: they become calls."""
 
 
 class TileOrder(enum.Enum):
@@ -88,7 +88,7 @@ class Combine(enum.Enum):
     """The other ranks add to what the block's own rank has computed, by atomic operations and in no order. Needs no
     other buffer, but is rounded once for each part, and results may differ from call to call. For f32, f16 and bf16,
     pushed."""
-    STRATEGY = "strategy"
+    COLLECTIVE = "collective"
     """The plan has the collective itself, and the strategy says what becomes of it: with realization nccl, calls of the
     library, which rounds as it does; else transfers by its algorithm, rounded once for each part."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
 from syncopate.errors import SyncopateError
+from syncopate.import_cli import add_import_commands
 
 if TYPE_CHECKING:
     from syncopate.plan import Schedule
@@ -135,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the picture (default: %(default)s)",
     )
     _add_seeds(check)
+    add_import_commands(commands)
     add_cache_command(commands)
     return parser
 

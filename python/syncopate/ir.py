@@ -11,7 +11,7 @@ from syncopate.errors import PlanError
 from syncopate.mlir import ir
 from syncopate.mlir.passmanager import PassManager
 
-__all__ = ["new_context", "parse", "run_pipeline", "translate_errors"]
+__all__ = ["name_file", "new_context", "parse", "run_pipeline", "translate_errors"]
 
 # The bindings cannot show a message that quotes bytes which are no text.
 _NO_TEXT = "expects strings in UTF-8, but the error quotes one that is none"
@@ -108,8 +108,26 @@ def parse(text: str, context: ir.Context) -> ir.Module:
 def run_pipeline(module: ir.Module, pipeline: str) -> None:
     """Runs passes, such as ``syncopate-plan-pipeline{splits=2}``, on a module in place.
 
+    What each pass leaves is not verified again, which would take as long as the passes: `syncopate-opt` does that.
+
     Raises:
         PlanError: A pass refuses the module.
     """
     with module.context, translate_errors():
-        PassManager.parse(f"builtin.module({pipeline})").run(module.operation)
+        manager = PassManager.parse(f"builtin.module({pipeline})")
+        manager.enable_verifier(False)
+        manager.run(module.operation)
+
+
+@contextlib.contextmanager
+def name_file(file: str) -> Iterator[None]:
+    """Puts a file's name where MLIR, which has got its text, can only say `-`."""
+    try:
+        yield
+    except PlanError as error:
+        if not file:
+            raise
+        named = re.sub(
+            r"^(\s*)-:(?=\d)", lambda m: f"{m[1]}{file}:", str(error), flags=re.MULTILINE
+        )
+        raise PlanError(named) from None

@@ -26,12 +26,13 @@ _CHOICES: Final = {
     "realization": Realization,
     "order": TileOrder,
     "slots": SlotShape,
+    "between": Realization,
     "combine": Combine,
     "shots": Shots,
     "reducing": Realization,
     "gathering": Realization,
 }
-_OPTIONAL: Final = ("combine", "shots", "reducing", "gathering")
+_OPTIONAL: Final = ("between", "combine", "shots", "reducing", "gathering")
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,10 @@ class Strategy:
         waves: How many waves of tiles, of as many tiles as CTAs compute, go into each library call, the last number for
             all further calls. Without any, there are at most eight calls of as many waves each.
         slots: What library calls take at a time: rows or tiles.
+        between: How transfers between nodes are carried out, which are ranks that differ in another than the last
+            dimension of the mesh; `realization` if it is left out. Only nccl reaches nodes that do not share memory.
         combine: Who adds the parts of a sum. If it is left out, its tiles do, or a role in one shot, which takes no
-            other choice; with realization nccl, it is `Combine.STRATEGY`.
+            other choice; with realization nccl, it is `Combine.COLLECTIVE`.
         shots: In how many steps the parts of an all-reduce come to all ranks; chosen by its size if it is left out, and
             two if `combine` is given.
         reducing: How transfers are carried out that add parts within a rank; `realization` if it is left out and can
@@ -81,6 +84,7 @@ class Strategy:
     comm_ctas: int = 8
     waves: tuple[int, ...] = ()
     slots: SlotShape | str = SlotShape.ROWS
+    between: Realization | str | None = None
     combine: Combine | str | None = None
     shots: Shots | str | None = None
     reducing: Realization | str | None = None
@@ -113,25 +117,27 @@ class Strategy:
     @property
     def structure(self) -> tuple[Any, ...]:
         """The choices that templates make."""
-        combine = Combine.STRATEGY if self.leaves_collective else self.combine
-        return (self.direction, combine, self.shots, self.reducing, self.gathering)
+        combine = Combine.COLLECTIVE if self.leaves_collective else self.combine
+        levels = self.between is not None
+        return (self.direction, combine, self.shots, self.reducing, self.gathering, levels)
 
     @property
     def leaves_collective(self) -> bool:
         """Whether templates leave the collective of a sum itself in the plan."""
         if self.combine is None:
             return self.realization is Realization.NCCL
-        return self.combine is Combine.STRATEGY
+        return self.combine is Combine.COLLECTIVE
 
     @property
     def attribute(self) -> str:
         """The choices that passes make, as `#chunk.strategy`."""
+        between = "" if self.between is None else f", between = {_value(self.between)}"
         waves = f", waves = [{', '.join(map(str, self.waves))}]" if self.waves else ""
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
             f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
             f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}, "
-            f"slots = {_value(self.slots)}>"
+            f"slots = {_value(self.slots)}{between}>"
         )
 
 

@@ -28,6 +28,7 @@ _FORMS: Final[tuple[tuple[str, str, str, Callable[[str], Any]], ...]] = (
     ("order", "order ", "", str),
     ("group_m", "groups of ", " rows", int),
     ("slots", "slots by ", "", str),
+    ("between", "between nodes by ", "", str),
 )
 """What stands around the value of each choice, and how that is read. No two forms fit the same text."""
 

@@ -34,6 +34,7 @@ SHARES = {
     "command": 4,
     "cache": 5,
     "api": 15,
+    "import": 10,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import fuzz_api as api
 import fuzz_corpus as corpus
+import fuzz_importers as importers
 import fuzz_readers as readers
 from fuzz_grammar import write_module
 from fuzz_mutate import mutate
@@ -333,6 +334,7 @@ KINDS: dict[str, Kind] = {
     "command": Kind(readers.make_command, readers.run_command),
     "cache": Kind(readers.make_cache, readers.run_cache),
     "api": Kind(api.make_call, api.run_call),
+    "import": Kind(importers.make_import, importers.run_import),
 }
 
 

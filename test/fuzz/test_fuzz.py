@@ -27,6 +27,7 @@ SAMPLE = {
     "command": 100,
     "cache": 150,
     "api": 200,
+    "import": 300,
 }
 
 

@@ -1,6 +1,7 @@
 """Starts the checks with one process per GPU:
 
-    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--calls | --sequences] [--only TEXT] [--limit SECONDS]
+    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--calls | --torch | --tune | --sequences] [--only TEXT]
+        [--limit SECONDS]
 
 Prints a line per check, PASS or FAIL, and `N passed, N failed` at the end. A check that does not end within its limit
 ends the run.
@@ -29,6 +30,8 @@ def main() -> int:
     import sequences
     import torch
     import torch.distributed as dist
+    import torch_ops
+    import tuned
     import two_gpus
 
     from syncopate.runtime import ProcessGroup
@@ -36,9 +39,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    others = parser.add_mutually_exclusive_group()
-    others.add_argument("--calls", action="store_true", help="the checks of library calls instead")
-    others.add_argument("--sequences", action="store_true", help="those of attention instead")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--calls", action="store_true", help="the checks of library calls instead")
+    what.add_argument("--torch", action="store_true", help="the checks of syncopate.torch instead")
+    what.add_argument("--tune", action="store_true", help="the checks of the tuner instead")
+    what.add_argument("--sequences", action="store_true", help="those of attention instead")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     parser.add_argument("--limit", type=float, default=60, help="seconds for each check")
     options = parser.parse_args()
@@ -48,8 +53,14 @@ def main() -> int:
     group = ProcessGroup()
     passed = failed = 0
     checks = two_gpus.checks
-    if options.calls or options.sequences:
-        checks = library_calls.call_checks if options.calls else sequences.sequence_checks
+    if options.calls:
+        checks = library_calls.call_checks
+    elif options.torch:
+        checks = torch_ops.torch_checks
+    elif options.tune:
+        checks = tuned.tune_checks
+    elif options.sequences:
+        checks = sequences.sequence_checks
     for name, check in checks():
         if options.only not in name:
             continue

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
+import levels
 import torch
 from library_calls import KINDS, build, relative_error
 
@@ -47,6 +48,35 @@ def test_ranks_on_one_gpu(groups, kind, world, slots, waves):
                 error = relative_error(out, work.expected(a, b, rank))
                 assert error < 1e-2, f"call {call}, rank {rank}: {error}"
         loaded.synchronize()
+
+
+@pytest.mark.gpu(1)
+@pytest.mark.parametrize("kind", levels.KINDS)
+@pytest.mark.parametrize("mesh", [(2, 1), (2, 2)])
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+def test_two_levels_on_one_gpu(groups, kind, mesh, realization):
+    world = mesh[0] * mesh[1]
+    group = groups(world)
+    shape = (256 * world, 384, 200)
+    work = levels.build(kind, mesh, shape, group.ctas_per_rank(0), realization)
+    with load(work.program, group) as loaded:
+        for call in range(20):
+            a, b = work.inputs(call)
+            outputs = loaded(**{work.input: a, "b": b})
+            for rank, out in enumerate(outputs):
+                error = relative_error(out, work.expected(a, b, rank))
+                assert error < 1e-2, f"call {call}, rank {rank}: {error}"
+        loaded.synchronize()
+
+
+@pytest.mark.gpu(2)
+def test_two_hosts():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = Path(__file__).parent / "two_hosts.py"
+    run = subprocess.run([*command, str(script)], capture_output=True, text=True, timeout=900)
+    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAIL", "PASS"))]
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert lines and not [line for line in lines if line.startswith("FAIL")]
 
 
 @pytest.mark.gpu(1)

@@ -29,9 +29,9 @@ chunk.plan @sum mesh [3] {
   %back = chunk.put %c[0, 0] to %c[0, 0] sizes [1, 4] from 0 to 1 reduce sum unordered after(%sum, %m1, %t1) : !c to !c
   // CHECK: chunk.schedule @k rank 0
   // The first transfer is handed over by the tile, so its command stands behind those of the queue.
-  // CHECK-SAME: reduction, pause, parts, part_stride, behind, {{.*}} : [3, 0, 0, 0, 0, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 1, 0, 2, 32, 1, -1, 0, 0],
-  // CHECK-SAME: [4, 0, 1, 0, 1, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 4, 500, 1, 0, 0, -1, 0, 0],
-  // CHECK-SAME: [2, 0, 1, 0, 1, 0, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 0, 500, 1, 0, 0, -1, 0, 0]>
+  // CHECK-SAME: reduction, pause, parts, part_stride, behind, {{.*}} : [3, 0, 0, 0, 0, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 1, 0, 2, 32, 1, -1, 0, 0, -1],
+  // CHECK-SAME: [4, 0, 1, 0, 1, 1, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 4, 500, 1, 0, 0, -1, 0, 0, -1],
+  // CHECK-SAME: [2, 0, 1, 0, 1, 0, 0, 1, 16, 16, 16, {{[^]]*}}, 4, 0, 500, 1, 0, 0, -1, 0, 0, -1]>
   chunk.kernel @k tiles [1] ctas 1 args(%c as "c") : !c {
     chunk.footprint write "c" at affine_map<(m) -> (m * 2, 0)> sizes [2, 4]
   }

@@ -14,10 +14,10 @@ chunk.plan @p mesh [3] strategy <comm_ctas = 6> {
   // Two readers get rank 0's input by different roles, and a third transfer is a push: rank 0 stages its two inputs by
   // one role that the kernel has for the readers' sake, the last of them.
   // CHECK: chunk.kernel @k tiles [3] ctas 3 comm_ctas 6
-  // CHECK: chunk.schedule @k rank 0 {{.*}} realization, reduction, pause, parts, part_stride, behind, {{.*}} : [-1, 0, 0, 0, 0, 0, 0, 1, 32, 32, 32, [[B:[0-9]+]], [[E:[0-9]+]], {{[0-9]+}}, {{[0-9]+}}, 4, 0, 0, 1, 0, 0, -1, 0, 0], [-1, 0, 1, 0, 0, 1, 0, 1, 32, 32, 32, {{.*}}, 4, 0, 0, 1, 0, 0, -1, 0, 0]>
+  // CHECK: chunk.schedule @k rank 0 {{.*}} realization, reduction, pause, parts, part_stride, behind, {{.*}} : [-1, 0, 0, 0, 0, 0, 0, 1, 32, 32, 32, [[B:[0-9]+]], [[E:[0-9]+]], {{[0-9]+}}, {{[0-9]+}}, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1], [-1, 0, 1, 0, 0, 1, 0, 1, 32, 32, 32, {{.*}}, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1]>
   // A dedicated role does not rest between the blocks that it stores to another rank.
-  // CHECK: chunk.schedule @k rank 1 {{.*}} count_past : [0, 0, 0, 0, 1, 0, 0, {{[^]]*}}, 3, 0, 0, 1, 0, 0, -1, 0, 0], [2, 1, 0, 32, 2, 0, 32, {{[^]]*}}, 3, 0, 0, 1, 0, 0, -1, 0, 0], [3, 1, 1, 32, 2, 1, 32, {{[^]]*}}, 4, 0, 500, 1, 0, 0, -1, 0, 0]>
-  // CHECK: chunk.schedule @k rank 2 {{.*}} count_past : [1, 0, 0, 0, 2, 0, 0, {{[^]]*}}, 4, 0, 0, 1, 0, 0, -1, 0, 0]>
+  // CHECK: chunk.schedule @k rank 1 {{.*}} count_past, exchange : [0, 0, 0, 0, 1, 0, 0, {{[^]]*}}, 3, 0, 0, 1, 0, 0, -1, 0, 0, -1], [2, 1, 0, 32, 2, 0, 32, {{[^]]*}}, 3, 0, 0, 1, 0, 0, -1, 0, 0, -1], [3, 1, 1, 32, 2, 1, 32, {{[^]]*}}, 4, 0, 500, 1, 0, 0, -1, 0, 0, -1]>
+  // CHECK: chunk.schedule @k rank 2 {{.*}} count_past, exchange : [1, 0, 0, 0, 2, 0, 0, {{[^]]*}}, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1]>
   %a = chunk.buffer "a" : !b
   %x = chunk.buffer "x" : !b
   chunk.input %a[0, 0] sizes [2, 4] on 0 : !b

@@ -24,7 +24,7 @@ chunk.plan @gather mesh [3] {
 // ends when all that others send has come.
 // PUSH: rank 1
 // PUSH-SAME: calls = #chunk.table<open_begin, open_end, guard_begin, guard_end, close_wait_begin, close_wait_end, close_signal_begin, close_signal_end, before_tiles, needs_buffer, needs_index : [2, 2, 4, 4, 4, 6, 2, 4, 0, -1, 0]>
-// PUSH-SAME: commands = #chunk.table<transfer, src_rank, src_buffer, src_offset, dst_rank, dst_buffer, dst_offset, rows, row_bytes, src_stride, dst_stride, wait_begin, wait_end, signal_begin, signal_end, realization, reduction, pause, parts, part_stride, behind, count_buffer, count_index, count_past : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 0, 500, 1, 0, 0, -1, 0, 0], [4, 1, 0, 32, 0, 0, 32, 1, 32, 32, 32, 3, 4, 1, 2, 4, 0, 500, 1, 0, 0, -1, 0, 0]>
+// PUSH-SAME: commands = #chunk.table<transfer, src_rank, src_buffer, src_offset, dst_rank, dst_buffer, dst_offset, rows, row_bytes, src_stride, dst_stride, wait_begin, wait_end, signal_begin, signal_end, realization, reduction, pause, parts, part_stride, behind, count_buffer, count_index, count_past, exchange : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 0, 500, 1, 0, 0, -1, 0, 0, -1], [4, 1, 0, 32, 0, 0, 32, 1, 32, 32, 32, 3, 4, 1, 2, 4, 0, 500, 1, 0, 0, -1, 0, 0, -1]>
 // PUSH-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [0, 4, 0], [0, 19, 0], [2, 19, 0]>
 // PUSH-SAME: waits = #chunk.table<signal, count : [0, 1], [5, 1], [20, 0], [18, 0], [0, 1], [5, 1]>
 
@@ -38,19 +38,19 @@ chunk.plan @gather mesh [3] {
 // before are through, and tells them.
 // PULL: rank 1
 // PULL-SAME: calls = {{.*}} : [4, 4, 6, 8, 8, 8, 4, 6, 0, -1, 0]>
-// PULL-SAME: commands = {{.*}} : [-1, 1, 0, 32, 1, 0, 32, 1, 32, 32, 32, 2, 4, 0, 2, 4, 0, 0, 1, 0, 0, -1, 0, 0], [1, 2, 0, 64, 1, 0, 64, 1, 32, 32, 32, 4, 5, 2, 3, 4, 0, 0, 1, 0, 0, -1, 0, 0], [4, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 5, 6, 3, 4, 4, 0, 0, 1, 0, 0, -1, 0, 0]>
+// PULL-SAME: commands = {{.*}} : [-1, 1, 0, 32, 1, 0, 32, 1, 32, 32, 32, 2, 4, 0, 2, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1], [1, 2, 0, 64, 1, 0, 64, 1, 32, 32, 32, 4, 5, 2, 3, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1], [4, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 5, 6, 3, 4, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1]>
 // PULL-SAME: signals = #chunk.table<rank, signal, kind : [0, 13, 0], [2, 13, 0], [1, 1, 0], [1, 4, 0], [0, 19, 0], [2, 19, 0]>
 // PULL-SAME: waits = #chunk.table<signal, count : [1, 1], [4, 1], [18, 0], [20, 0], [14, 1], [12, 1], [18, 0], [20, 0]>
 
 // A stream passes on what another rank has put: it waits for the twin of that transfer's flag.
 // RING: rank 1
-// RING-SAME: commands = {{.*}} : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 2, 0, 0, 0, 1, 0, 0, -1, 0, 0], [4, 1, 0, 0, 2, 0, 0, 1, 32, 32, 32, 3, 4, 2, 3, 0, 0, 0, 1, 0, 0, -1, 0, 0]>
+// RING-SAME: commands = {{.*}} : [1, 1, 0, 32, 2, 0, 32, 1, 32, 32, 32, 2, 3, 0, 2, 0, 0, 0, 1, 0, 0, -1, 0, 0, -1], [4, 1, 0, 0, 2, 0, 0, 1, 32, 32, 32, 3, 4, 2, 3, 0, 0, 0, 1, 0, 0, -1, 0, 0, -1]>
 // RING-SAME: signals = #chunk.table<rank, signal, kind : [2, 1, 0], [2, 7, 1], [2, 4, 0], [0, 22, 1]>
 // RING-SAME: waits = #chunk.table<signal, count : [0, 1], [3, 1], [23, 1], [6, 1], [24, 1], [3, 1]>
 
 // What a rank gets is got from it in turn, so it waits for that reader before it overwrites the place.
 // RINGPULL: rank 1
-// RINGPULL-SAME: commands = {{.*}} : [-1, 1, 0, 32, 1, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 0, 0, 1, 0, 0, -1, 0, 0], [0, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 3, 5, 1, 3, 4, 0, 0, 1, 0, 0, -1, 0, 0], [3, 0, 0, 64, 1, 0, 64, 1, 32, 32, 32, 5, 6, 3, 4, 4, 0, 0, 1, 0, 0, -1, 0, 0]>
+// RINGPULL-SAME: commands = {{.*}} : [-1, 1, 0, 32, 1, 0, 32, 1, 32, 32, 32, 2, 3, 0, 1, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1], [0, 0, 0, 0, 1, 0, 0, 1, 32, 32, 32, 3, 5, 1, 3, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1], [3, 0, 0, 64, 1, 0, 64, 1, 32, 32, 32, 5, 6, 3, 4, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1]>
 // RINGPULL-SAME: signals = #chunk.table<rank, signal, kind : [2, 13, 0], [1, 0, 0], [2, 0, 0], [1, 3, 0], [0, 19, 0]>
 // RINGPULL-SAME: waits = #chunk.table<signal, count : [0, 1], [3, 1], [20, 0], [20, 0], [12, 1], [2, 1], [20, 0]>
 
@@ -58,7 +58,7 @@ chunk.plan @gather mesh [3] {
 // first waits and the last signals.
 // PUSH-LABEL: chunk.plan @strided
 // PUSH: rank 0
-// PUSH-SAME: commands = {{.*}} : [0, 0, 0, 4, 1, 0, 8, 2, 8, 16, 16, 0, 1, 0, 0, 4, 0, 500, 1, 0, 0, -1, 0, 0], [0, 0, 0, 68, 1, 0, 72, 2, 8, 16, 16, 0, 0, 0, 1, 4, 0, 500, 1, 0, 0, -1, 0, 0]>
+// PUSH-SAME: commands = {{.*}} : [0, 0, 0, 4, 1, 0, 8, 2, 8, 16, 16, 0, 1, 0, 0, 4, 0, 500, 1, 0, 0, -1, 0, 0, -1], [0, 0, 0, 68, 1, 0, 72, 2, 8, 16, 16, 0, 0, 0, 1, 4, 0, 500, 1, 0, 0, -1, 0, 0, -1]>
 chunk.plan @strided mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<2x4x4xf32>
   chunk.input %a[0, 0, 0] sizes [2, 4, 3] on 0 : !chunk.buffer<2x4x4xf32>

@@ -2,10 +2,11 @@
 
 // A store by pointers, under a mask or not, is ordered by the barrier alone: nothing of it is bulk.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[M:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: chunk.read_tile
+// CHECK: %[[N:.+]] = chunk.tile_number
 // CHECK-NOT: chunk.tile_sum
 // CHECK: "tt.store"
-// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[M]]] : !tt.ptr<i64>
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[N]]] : !tt.ptr<i64>
 !d = !chunk.buffer<4x8xbf16>
 chunk.plan @overwrites mesh [2] {
   %a = chunk.buffer "a" : !d
@@ -72,8 +73,9 @@ module @ttgir {
 // What is not rounded by the kernel is extended, added and rounded here. Each store of a loop over parts of a tile asks
 // the table; the tile is done behind the loop, whose pointers may move along in it.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[M:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
-// CHECK: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[TILE:.+]] = %[[M]])
+// CHECK: chunk.read_tile
+// CHECK: %[[N:.+]] = chunk.tile_number
+// CHECK: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[TILE:.+]] = %[[N]])
 // CHECK: chunk.tile_sum %{{.+}}[%[[TILE]]]
 // CHECK: %[[OLD:.+]] = "tt.load"(%{{.+}}) <{operandSegmentSizes = array<i32: 1, 0, 0>}>
 // CHECK-NEXT: %[[WIDE:.+]] = "tt.fp_to_fp"(%[[OLD]]) : (tensor<16xf8E5M2, #ttg.blocked>) -> tensor<16xf32, #ttg.blocked>
@@ -85,7 +87,7 @@ module @ttgir {
 // CHECK-NOT: chunk.finish_tile
 // CHECK: scf.yield
 // CHECK-NEXT: }
-// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[M]]] : !tt.ptr<i64>
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[N]]] : !tt.ptr<i64>
 !d = !chunk.buffer<4x8xf8E5M2>
 chunk.plan @in_a_loop mesh [2] {
   %a = chunk.buffer "a" : !d
@@ -115,9 +117,10 @@ module @ttgir {
 // -----
 // A descriptor that the kernel makes itself, in memory.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[M:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: chunk.read_tile
+// CHECK: %[[N:.+]] = chunk.tile_number
 // CHECK: "ttng.async_tma_copy_local_to_global"
-// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[M]]] bulk
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[N]]] bulk
 !d = !chunk.buffer<4x8xbf16>
 chunk.plan @descriptor mesh [2] {
   %a = chunk.buffer "a" : !d

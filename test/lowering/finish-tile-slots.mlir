@@ -4,7 +4,7 @@
 // three lies in the blocks of two ranks, so every store asks for a second slot.
 // CHECK-LABEL: module @ttgir
 // CHECK: %[[M:.+]], %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
-// CHECK: %[[TILE:.+]] = arith.addi
+// CHECK: %[[TILE:.+]] = chunk.tile_number
 // CHECK: %[[SLOT:.+]], %[[SECOND:.+]] = chunk.tile_slot %[[CTX:.+]][%[[TILE]]] : !tt.ptr<i64>
 // CHECK: %[[ROW:.+]] = arith.subi %[[M]], %{{.+}} : i32
 // CHECK: %[[COLUMN:.+]] = arith.subi %[[N]], %{{.+}} : i32

@@ -1,11 +1,9 @@
 // RUN: syncopate-opt %s --chunk-splice-kernel -split-input-file -verify-diagnostics | FileCheck %s
 
-// Which tile a store belongs to follows from the coordinates that its address is made of, here in a grid of three columns.
+// Which tile a store belongs to follows from the coordinates that its address is made of; its number is in the table.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[M:.+]], %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
-// CHECK: %[[COLUMNS:.+]] = arith.constant 3 : i32
-// CHECK: %[[ROWS:.+]] = arith.muli %[[M]], %[[COLUMNS]]
-// CHECK: %[[TILE:.+]] = arith.addi %[[ROWS]], %[[N]]
+// CHECK: %[[M:.+]], %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile %[[CONTEXT:.+]][%[[POSITION:.+]]]
+// CHECK: %[[TILE:.+]] = chunk.tile_number %[[CONTEXT]][%[[POSITION]]]
 // CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %[[M]], %[[N]], %{{.+}})
 // CHECK: chunk.finish_tile %{{.+}}[%[[TILE]]] bulk : !tt.ptr<i64>
 // CHECK-NOT: chunk.tile_sum
@@ -66,11 +64,13 @@ module @ttgir {
 // A pipelined loop carries the coordinates of a tile until it stores it, when those of the next are at hand. A branch
 // chooses them where a loop over tiles and one inside are one: then the number of the tile is chosen and carried, too.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[FIRST:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: chunk.read_tile
+// CHECK: %[[FIRST:.+]] = chunk.tile_number
 // CHECK: %[[ZERO:.+]] = arith.constant 0 : i32
 // CHECK: scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[LATER:.+]] = %{{.+}}, %[[TILE:[a-z0-9]+]] = %[[ZERO]], %[[NEXT:[a-z0-9]+]] = %[[FIRST]])
 // CHECK: %[[IF:.+]]:2 = scf.if
-// CHECK: %[[READ:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: chunk.read_tile
+// CHECK: %[[READ:.+]] = chunk.tile_number
 // CHECK: scf.yield %{{.+}}, %[[READ]] : i32, i32
 // CHECK: } else {
 // CHECK: scf.yield %{{.+}}, %[[NEXT]] : i32, i32
@@ -110,9 +110,11 @@ module @ttgir {
 // -----
 // What a loop ends with, and what a select chooses.
 // CHECK-LABEL: module @ttgir
-// CHECK: %[[FIRST:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: chunk.read_tile
+// CHECK: %[[FIRST:.+]] = chunk.tile_number
 // CHECK: %[[LOOP:.+]]:2 = scf.for {{.*}} iter_args(%{{.+}} = %{{.+}}, %[[TILE:.+]] = %[[FIRST]])
-// CHECK: %[[READ:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
+// CHECK: chunk.read_tile
+// CHECK: %[[READ:.+]] = chunk.tile_number
 // CHECK: %[[CHOSEN:.+]] = arith.select %{{.+}}, %[[READ]], %[[TILE]] : i32
 // CHECK: scf.yield %{{.+}}, %[[CHOSEN]] : i32, i32
 // CHECK: "ttng.async_tma_copy_local_to_global"(%{{.+}}, %[[LOOP]]#0

@@ -35,11 +35,13 @@ module @ttgir {
 // -----
 !buf = !chunk.buffer<8x4xf32>
 
-// A tile of three rows reads the input together with other rows, so everything comes from the buffer.
+// A tile of three rows reads the input together with other rows, so everything is to come from the buffer. The code is that of
+// other plans: here the host says that no rows are the rank's own, since the input is not separate.
 // CHECK-LABEL: chunk.plan @mixed
-// CHECK-NOT: localized
-// CHECK: ^bb0(%{{.+}}: !tt.ptr<i64>, %{{.+}}: !tt.tensordesc<x>, %[[ALL:.+]]: !tt.tensordesc<x>, %[[ROW:.+]]: i32):
-// CHECK-NEXT: "ttng.async_tma_copy_global_to_local"(%[[ALL]], %[[ROW]], %[[ROW]])
+// CHECK-NOT: separate
+// CHECK: attributes {localized = "a"}
+// CHECK-NOT: separate
+// CHECK: chunk.input_rows
 chunk.plan @mixed mesh [2] {
   %a = chunk.buffer "a" : !buf
   chunk.input %a[0, 0] sizes [4, 4] on 0 : !buf
@@ -61,11 +63,12 @@ module @ttgir {
 // -----
 !buf = !chunk.buffer<8x4xf32>
 
-// A use that is no load, and inputs that are no whole rows.
+// A use that is no load; inputs that are no whole rows are data, as above.
 // CHECK-LABEL: chunk.plan @other_use
 // CHECK-NOT: localized
 // CHECK-LABEL: chunk.plan @columns
-// CHECK-NOT: localized
+// CHECK-NOT: separate
+// CHECK: attributes {localized = "a"}
 chunk.plan @other_use mesh [2] {
   %a = chunk.buffer "a" : !buf
   chunk.input %a[0, 0] sizes [8, 4] on 0 : !buf

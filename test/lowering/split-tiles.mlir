@@ -5,16 +5,18 @@
 // CHECK: chunk.footprint write "c" at #{{.+}} sizes [128]
 // CHECK-LABEL: module @ttgir
 // CHECK: scf.for %[[T:.+]] = %{{.+}} to %{{.+}} step
-// CHECK: %[[M:.+]], %{{.+}}, %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile %{{.+}}[%[[T]]]
+// CHECK: chunk.read_tile %{{.+}}[%[[T]]]
+// CHECK: %[[N:.+]] = chunk.tile_number %{{.+}}[%[[T]]]
 // CHECK: "tt.store"
-// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[M]]]
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[N]]]
 // CHECK: scf.for %[[P:.+]] = %{{.+}} to %{{.+}} step
-// CHECK: %[[M:.+]], %{{.+}}, %[[PART:.+]], %{{.+}}, %{{.+}} = chunk.read_tile %{{.+}}[%[[P]]]
+// CHECK: %{{.+}}, %{{.+}}, %[[PART:.+]], %{{.+}}, %{{.+}} = chunk.read_tile %{{.+}}[%[[P]]]
+// CHECK: %[[N:.+]] = chunk.tile_number %{{.+}}[%[[P]]]
 // CHECK: "tt.use"(%[[PART]])
 // CHECK-NOT: syncopate.last_part
 // CHECK: scf.if
 // CHECK: "tt.store"
-// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[M]]]
+// CHECK-NEXT: chunk.finish_tile %{{.+}}[%[[N]]]
 // CHECK-NEXT: }
 // CHECK-NEXT: }
 !b = !chunk.buffer<640xf32>

@@ -4,13 +4,12 @@
 // RUN: syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=3" | FileCheck %s --check-prefix=THREE
 // RUN: syncopate-opt %s --chunk-assign-realization=realization=ldst_dedicated | syncopate-opt --chunk-assign-realization=comm_ctas=2 | FileCheck %s --check-prefix=AGAIN
 // RUN: not syncopate-opt %s --chunk-assign-realization=realization=pigeon 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not syncopate-opt %s --chunk-assign-realization=realization=nccl 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: syncopate-opt %s --chunk-assign-realization=realization=nccl | FileCheck %s --check-prefix=NCCL
 // RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=-1" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not syncopate-opt %s --chunk-assign-realization="realization=ldst_dedicated comm_ctas=65537" 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: syncopate-opt %s --chunk-assign-realization=realization=tma_colocated | FileCheck %s --check-prefix=COLOCATED
 // RUN: syncopate-opt %s --chunk-assign-realization=realization=tma_dedicated | FileCheck %s --check-prefix=TMA
 // UNKNOWN: expects a known realization, but got 'pigeon'
-// REFUSED: 'chunk.put' op expects one of the realizations copy_engine tma_dedicated tma_colocated ldst_dedicated ldst_colocated, but got nccl
 // NONE: 'chunk.kernel' op expects comm_ctas to be in [1, 65536], one at least for each dedicated realization, but got -1
 // MANY: 'chunk.kernel' op expects comm_ctas to be in [1, 65536], one at least for each dedicated realization, but got 65537
 
@@ -20,6 +19,7 @@ chunk.plan @p mesh [2] strategy <comm_ctas = 5> {
   // DEFAULT: realize ldst_colocated
   // ENGINE: realize copy_engine
   // DEDICATED: realize ldst_dedicated
+  // NCCL: chunk.get {{.*}} from 0 to 1 realize nccl
   %t0 = chunk.put %a[0] to %a[0] sizes [1] from 0 to 1 : !chunk.buffer<4xf32> to !chunk.buffer<4xf32>
   // What a transfer says of itself goes before the option.
   // DEFAULT: realize ldst_colocated

@@ -2,10 +2,10 @@
 // RUN: syncopate-opt %s --syncopate-plan-pipeline -o %t
 // RUN: syncopate-opt %t --syncopate-check-pipeline -o /dev/null
 
-// RUN: sed "/rank 0/s/, 1, 2, 2\]>/, 1, 1, 2]>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COUNT
+// RUN: sed "/rank 0/s/, 1, 2, 2, -1\]>/, 1, 1, 2, -1]>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=COUNT
 // COUNT: command 1 of rank 0 reads its number of rows from element 1 of buffer 1 less 2, but its transfer from 2 of 1 less 2
 
-// RUN: sed "/rank 0/s/, 1, 2, 2\]>/, -1, 0, 0]>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ALL
+// RUN: sed "/rank 0/s/, 1, 2, 2, -1\]>/, -1, 0, 0, -1]>/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=ALL
 // ALL: command 1 of rank 0 reads its number of rows from element 0 of buffer -1 less 0, but its transfer from 2 of 1 less 2
 
 // RUN: sed "/rank 0/s/, 1, 3\]>, commands/, 1, 2]>, commands/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NEEDS

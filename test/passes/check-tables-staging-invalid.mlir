@@ -20,7 +20,7 @@
 // END: ends the call of rank 0 without a wait for a transfer to it
 // END: note: the transfer
 
-// RUN: sed "/rank 0/s/, \[2, 1, 0, 32, 0, 1, 0, 1, 32, 32, 32, 1, 2, 1, 2, 4, 0, 0, 1, 0, 0, -1, 0, 0\]//" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: sed "/rank 0/s/, \[2, 1, 0, 32, 0, 1, 0, 1, 32, 32, 32, 1, 2, 1, 2, 4, 0, 0, 1, 0, 0, -1, 0, 0, -1\]//" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: is carried out by no command of rank 0
 
 // RUN: sed "/rank 0/s/\[-1, 0, 0, 0, 0, 0, 0, 1, 32/[-1, 0, 0, 0, 0, 0, 0, 1, 16/" %t | not syncopate-opt --chunk-check-tables 2>&1 | FileCheck %s --check-prefix=PART

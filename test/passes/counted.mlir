@@ -7,7 +7,7 @@
 // Tiles name all transfers to their rank, in the order of the plan, though they are of one queue and the last would
 // stand for both; and though tile 2 comes behind tile 0 on its CTA. A command has the most rows that it may move.
 // CHECK-LABEL: chunk.plan @needs
-// CHECK: chunk.schedule @k rank 0 {calls = {{.*}}needs_buffer, needs_index : [{{.*}}, 1, 3]>, commands = {{.*}} count_buffer, count_index, count_past : [1, 0, {{.*}}, 2, 16, 16, 16, {{.*}}, 1, 2, 0], [3, 0, {{.*}}, 2, 16, 16, 16, {{.*}}, 1, 2, 2]>
+// CHECK: chunk.schedule @k rank 0 {calls = {{.*}}needs_buffer, needs_index : [{{.*}}, 1, 3]>, commands = {{.*}} count_buffer, count_index, count_past, exchange : [1, 0, {{.*}}, 2, 16, 16, 16, {{.*}}, 1, 2, 0, -1], [3, 0, {{.*}}, 2, 16, 16, 16, {{.*}}, 1, 2, 2, -1]>
 // CHECK-SAME: tiles = #chunk.table<c0, c1, c2, wait_begin, wait_end : [0, 0, 0, 0, 2], [1, 0, 0, 0, 2], [2, 0, 0, 0, 2]>
 // CHECK-SAME: waits = #chunk.table<signal, count : [0, 1], [2, 1],
 chunk.plan @needs mesh [2] {

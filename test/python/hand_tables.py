@@ -15,7 +15,7 @@ from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
 
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 DEDICATED = int(Realization.LDST_DEDICATED)
-ALL_ROWS = (1, 0, 0, -1, 0, 0)
+ALL_ROWS = (1, 0, 0, -1, 0, 0, -1)
 ALL_NEEDED = (0, -1, 0)
 COLUMNS = {
     "tiles": "c0 c1 c2 wait_begin wait_end",
@@ -23,7 +23,7 @@ COLUMNS = {
     "commands": (
         "transfer src_rank src_buffer src_offset dst_rank dst_buffer dst_offset rows row_bytes "
         "src_stride dst_stride wait_begin wait_end signal_begin signal_end realization reduction "
-        "pause parts part_stride behind count_buffer count_index count_past"
+        "pause parts part_stride behind count_buffer count_index count_past exchange"
     ),
     "signals": "rank signal kind",
     "calls": (

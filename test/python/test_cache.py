@@ -1,8 +1,10 @@
 """What is kept on disk, and what happens when it is damaged."""
 
+import shutil
+
 import pytest
 
-from syncopate.compiler.cache import Cache
+from syncopate.compiler.cache import MOST_ENTRIES, Cache
 
 
 @pytest.fixture
@@ -41,3 +43,15 @@ def test_folder_that_cannot_be_written_is_told(folder):
     with pytest.warns(UserWarning, match="set SYNCOPATE_CACHE_DIR"):
         cache.store("key", {"a": b"1"})
     assert cache.find("key") == {"a": b"1"}
+
+
+def test_memory_is_bounded(folder):
+    """What was asked for longest ago is read from disk again, as long as it is there."""
+    cache = Cache("kind")
+    for number in range(MOST_ENTRIES + 1):
+        cache.store(str(number), {"a": str(number).encode()})
+    assert cache.find("0") == {"a": b"0"}
+    shutil.rmtree(folder / "kind")
+    assert cache.find("1") is None
+    assert cache.find("2") == {"a": b"2"}
+    assert cache.find("0") == {"a": b"0"}

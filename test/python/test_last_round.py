@@ -203,7 +203,12 @@ def test_kernel_that_walks_whole_tiles_only_is_refused():
     a = plan.buffer("a", (128, 264), "bf16", shard_axis=0)
     plan.all_gather(a, axis=0)
     arguments = bind_gemm(a, 96, SMALL)
-    bind = {**arguments["bind"], "SPLIT": False, "GROUP_M": Parts(9, count=2)}
+    bind = {**arguments["bind"], "SPLIT": False}
+    with pytest.raises(
+        PlanError, match="expects a loop over the tiles of whole rounds and one over"
+    ):
+        syncopate.compile(gemm, plan, **{**arguments, "bind": bind})
+    bind |= {"parts": 1, "GROUP_M": Parts(9, count=2)}
     with pytest.raises(PlanError, match="expects the loop over whole tiles to end at 10"):
         syncopate.compile(gemm, plan, **{**arguments, "bind": bind})
 

@@ -14,6 +14,7 @@ from syncopate.model.schedules import schedule_gemm
 from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
 
 SMS, LIBRARY = 20, 4
+TARGET = syncopate.Target(num_sms=SMS)
 TILE, TILE_BYTES = 10.0, 128 * 256 * 2
 
 
@@ -32,7 +33,7 @@ def schedule(kind, tiles, waves=(), slots="tiles", ctas=SMS - LIBRARY, world=2):
     else:
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), "bf16"))
     config = GemmConfig(num_ctas=ctas, parts=1)
-    return schedule_gemm(plan, n, config, strategy, k=64, c=c, num_sms=SMS)
+    return schedule_gemm(plan, n, config, strategy, k=64, c=c, target=TARGET)
 
 
 def machine(curve, names=("all_reduce",), world=2, **changes):
@@ -134,3 +135,37 @@ def test_the_curve_is_that_of_the_multiprocessors_that_are_left():
 def test_a_machine_without_the_curve_is_refused():
     with pytest.raises(SyncopateError, match="has no curve of all_reduce"):
         predict(schedule("all_reduce", 32), KernelCost(TILE), plain_machine(1e6, sms=SMS))
+
+
+def gather(mesh, shape, strategy):
+    m, k = shape
+    plan = syncopate.Plan("gather", mesh)
+    a = plan.buffer("a", (m, k), "bf16", shard_axis=0)
+    plan.all_gather(a, axis=0)
+    return schedule_gemm(plan, 256, GemmConfig(num_ctas=4), strategy, a=a, target=TARGET)
+
+
+def test_both_ends_of_a_transfer_go_on_when_it_has_arrived():
+    """Two ranks exchange halves in two pieces each; a link moves a piece in 20 µs, and both directions at once."""
+    program = gather([2], (1024, 64), syncopate.Strategy(realization="nccl", splits=2))
+    piece = 256 * 64 * 2
+    hall = plain_machine(piece / 20, sms=SMS)
+    found = predict(program, KernelCost(1e-6), hall, in_place=True)
+    ends = sorted(event.end_us for event in found.transfers)
+    assert ends == pytest.approx([20, 20, 40, 40])
+    assert {(event.by, event.src, event.dst) for event in found.transfers} == {(0, 1, 0), (1, 0, 1)}
+    assert found.us == pytest.approx(40, abs=1e-3)
+
+
+def test_two_levels_are_one_after_another():
+    strategy = syncopate.Strategy(
+        realization="copy_engine", between="nccl", algorithm="hierarchical", splits=1
+    )
+    program = gather([2, 2], (2048, 64), strategy)
+    block = 512 * 64 * 2
+    hall = plain_machine(block / 10, sms=SMS)
+    found = predict(program, KernelCost(1e-6), hall, in_place=True)
+    # Between nodes in 10 µs; then, or meanwhile, own and foreign blocks to the other rank of the node.
+    assert found.us == pytest.approx(30, abs=1e-3)
+    sent = [event for event in found.transfers if event.realization is Realization.NCCL]
+    assert [event.end_us for event in sent] == pytest.approx([10] * 4)

@@ -8,6 +8,7 @@ import pytest
 
 from syncopate import Plan, PlanError
 from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.show.plan_file import schedule_plan
 
 pytestmark = pytest.mark.any_triton
 
@@ -166,3 +167,45 @@ def test_claim_holds_one_collective():
     ):
         pass
     assert plan.text == before
+
+
+def test_operations_name_the_line_that_at_says():
+    plan = Plan("p", [2])
+    a = plan.buffer("a", (4, 8), "f32", shard_axis=0)
+    with plan.at("ring.xml", 12):
+        token = plan.put(a[0:2], a[0:2], src_rank=0, dst_rank=1)
+        with pytest.raises(PlanError, match=r"^ring\.xml:12: .*expects dst rank to be in \[0, 2\)"):
+            plan.put(a[0:2], a[0:2], src_rank=0, dst_rank=2)
+        with plan.at("inner.xml", 3):
+            plan.join([token])
+        plan.join([token])
+    plan.join([token])
+    assert plan.text_with_locations.count('loc("ring.xml":12:1)') == 1
+    assert plan.text_with_locations.count('loc("inner.xml":3:1)') == 1
+    assert "test_plan_builder.py" in plan.text_with_locations
+    with pytest.raises(PlanError, match="line: expects an integer"):
+        plan.at("x", "y").__enter__()
+
+
+def test_plan_itself_can_come_from_a_file():
+    plan = Plan("p", [2], place=("ring.xml", 1))
+    plan.buffer("a", (4, 8), "f32")
+    assert "test_plan_builder.py" not in plan.text_with_locations
+    with pytest.raises(PlanError, match=r"^ring\.xml:1: "):
+        Plan("p", [0], place=("ring.xml", 1))
+
+
+def test_bound_tiles_make_a_schedule():
+    plan = Plan("p", [2])
+    a = plan.buffer("a", (8, 6), "f32", shard_axis=0)
+    token = plan.all_gather(a)
+    plan.bind_tiles("k", [4, 2], reads={a: (2, 3)}, after=[token], ctas=3)
+    schedule = schedule_plan(plan.text)
+    assert (schedule.tiles, schedule.num_ctas) == ((4, 2), 3)
+    (access,) = schedule.accesses
+    assert access.offsets((3, 1)) == (6, 3)
+    assert (access.sizes, access.writes) == ((2, 3), False)
+    with pytest.raises(PlanError, match="kernel"):
+        plan.bind_tiles("again", [4], reads={a: (2, 6)}, after=[token])
+    with pytest.raises(PlanError, match="buffer: expects a buffer of plan q, but got a of plan p"):
+        Plan("q", [2]).bind_tiles("k", [4], reads={a: (2, 6)})

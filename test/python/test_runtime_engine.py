@@ -11,8 +11,17 @@ from test_runtime_linking import make
 from syncopate.abi import CommandReduction, LibraryCall, SignalKind, StateWord
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda, rescue
-from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, Raise, plan_engine
+from syncopate.runtime.engine import LAST, Engine
+from syncopate.runtime.engine_plan import (
+    AwaitWord,
+    Call,
+    Copy,
+    Exchange,
+    Piece,
+    Raise,
+    plan_engine,
+)
+from syncopate.runtime.library import LibraryCalls
 from syncopate.runtime.memory_plan import plan_memory, resolve
 
 STATE = 0x7000
@@ -62,8 +71,8 @@ def make_engine(mirror, algorithm, local=False, world=2):
 
 def enqueue_all(engine, driver):
     driver.clear()
-    for leg in range(engine.legs):
-        for part in range(engine.parts(leg)):
+    for leg in engine.legs:
+        for part in range(len(leg.parts)):
             engine.enqueue(leg, part)
     return driver
 
@@ -95,9 +104,10 @@ def test_on_one_gpu_flags_go_by_way_of_the_host(driver, mirror):
 
 def test_each_wait_begins_a_part(driver, mirror):
     engine, _, _ = make_engine(mirror, "pull", world=3)
-    assert (engine.legs, engine.parts(0)) == (1, 3)
+    (leg,) = engine.legs
+    assert (leg.meeting, len(leg.parts)) == (LAST, 3)
     driver.clear()
-    engine.enqueue(0, 1)
+    engine.enqueue(leg, 1)
     assert driver[0][0] == "cuStreamWaitValue32_v2"
 
 
@@ -114,6 +124,13 @@ class Library:
 
         return call
 
+    def bind_exchange(self, op, address=None):
+        def call():
+            self.log.append((op, address))
+            return 0
+
+        return call
+
     def finish(self):
         def wait():
             self.log.append("end")
@@ -124,10 +141,10 @@ class Library:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_each_library_call_ends_a_leg(driver, mirror, waits):
-    """Whatever else ranks have on their streams, the n-th call ends the n-th leg."""
-    call = Call(LibraryCall.ALL_REDUCE, CommandReduction.SUM, 0, 0, 0, 0, 0, 64, 1)
+    """Whatever else ranks have on their streams."""
+    call = Call(LibraryCall.ALL_REDUCE, CommandReduction.SUM, 0, 0, 0, 0, 0, 64, 1, 7)
     ops = [
-        AwaitWord(0x10), AwaitWord(0x14), call, AwaitWord(0x18), replace(call, nbytes=128),
+        AwaitWord(0x10), AwaitWord(0x14), call, AwaitWord(0x18), replace(call, nbytes=128, meeting=8),
         Raise(0x20, 0, SignalKind.EPOCH),
     ]  # fmt: skip
     library = Library(waits)
@@ -138,17 +155,51 @@ def test_each_library_call_ends_a_leg(driver, mirror, waits):
         same_device=lambda rank: True,
         library=lambda stream: library,
     )
-    assert [engine.parts(leg) for leg in range(engine.legs)] == [3, 2, 1]
+    legs = engine.legs
+    assert [(leg.meeting, len(leg.parts)) for leg in legs] == [(7, 3), (8, 2), (LAST, 1)]
     assert len(engine.calls) == 2 and not library.log
     driver.clear()
-    engine.enqueue(0, 0)
-    engine.enqueue(0, 1)
-    engine.enqueue(0, 2)
+    for part in range(3):
+        engine.enqueue(legs[0], part)
     assert library.log == [64]
     enqueue_all(engine, driver)
     assert library.log[1:] == ([64, "end", 128, "end"] if waits else [64, 128])
     waited = [args[1] for name, args in driver if name == "cuStreamWaitValue32_v2"]
     assert waited == [0x10, 0x14, 0x18]
+
+
+def test_an_exchange_follows_the_input(driver, mirror):
+    moved, kept = Piece(1, 0x100, 16, input_offset=8), Piece(2, 0x200, 32)
+    op = Exchange(0, (0, 1, 2), (moved, kept), (Piece(1, 0x300, 64),))
+    library = Library(False)
+    engine = Engine(
+        [AwaitWord(0x10), op, Raise(0x20, 0, SignalKind.EPOCH)],
+        state=STATE,
+        mirror=ctypes.addressof(mirror),
+        same_device=lambda rank: True,
+        library=lambda stream: library,
+    )
+    enqueue_all(engine, driver)
+    engine.place_input(0x9000)
+    enqueue_all(engine, driver)
+    assert library.log == [(op, None), (op, 0x9000)]
+    bound = []
+    real = LibraryCalls(Exchanging(bound), 5, [])
+    real.bind_exchange(op)
+    real.bind_exchange(op, 0x9000)
+    got = ((1, 0x300, 64),)
+    assert bound == [
+        (((1, 0x100, 16), (2, 0x200, 32)), got, 5),
+        (((1, 0x9008, 16), (2, 0x200, 32)), got, 5),
+    ]
+
+
+class Exchanging:
+    def __init__(self, bound):
+        self.bound = bound
+
+    def exchange(self, op, sends, receives, stream):
+        self.bound.append((sends, receives, stream))
 
 
 def test_rows_apart_make_a_2d_copy(driver, mirror):

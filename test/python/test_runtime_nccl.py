@@ -13,7 +13,8 @@ import torch.distributed as dist
 
 from syncopate.abi import CommandReduction
 from syncopate.errors import SyncopateError
-from syncopate.runtime import nccl, process_group
+from syncopate.runtime import cuda, nccl, process_group
+from syncopate.runtime.engine_plan import Exchange
 from syncopate.runtime.fault_board import StoreBoard
 from syncopate.runtime.local_library import LocalLibrary, Meeting
 
@@ -102,6 +103,22 @@ def test_what_is_only_moved_is_bytes(stub):
         f"recv {there:#x} 8 type 1 from 0 by 1 on 0x5000",
         f"send {here + 8:#x} 8 type 1 to 1 by 1 on 0x5000",
         f"recv {there + 8:#x} 8 type 1 from 1 by 1 on 0x5000",
+        "end",
+    ]
+
+
+def test_an_exchange_is_a_group(stub):
+    _, library = make(stub, world=3)
+    sends, receives = [(0, 0x100, 16), (2, 0x200, 8), (0, 0x110, 4)], [(2, 0x300, 32)]
+    call = library.exchange(Exchange(0, (0, 1, 2), (), ()), sends, receives, STREAM)
+    assert notes(stub) == []
+    assert call() == 0
+    assert notes(stub) == [
+        "start",
+        "send 0x100 16 type 1 to 0 by 1 on 0x5000",
+        "send 0x200 8 type 1 to 2 by 1 on 0x5000",
+        "send 0x110 4 type 1 to 0 by 1 on 0x5000",
+        "recv 0x300 32 type 1 from 2 by 1 on 0x5000",
         "end",
     ]
 
@@ -317,6 +334,27 @@ def test_local_calls_do_what_collectives_do(streams, monkeypatch, world):
     assert streams[0].log.count("wait") == 4
 
 
+def test_a_local_exchange_takes_what_was_sent_in_order(streams, monkeypatch):
+    """Ranks 0 and 2 of three; what one sends to the other arrives in order, and nobody waits for rank 1."""
+    copied = []
+    monkeypatch.setattr(cuda, "call", lambda name, *args: copied.append((name, *args)))
+    monkeypatch.setattr(Stream, "cuda_stream", property(lambda self: self.handle), raising=False)
+    meeting = Meeting(3)
+    op = Exchange(4, (0, 2), (), ())
+    calls = [
+        LocalLibrary(0, 0, meeting).exchange(op, [(2, 0xA0, 8), (2, 0xA8, 16)], [(2, 0xB0, 4)], 70),
+        LocalLibrary(2, 0, meeting).exchange(op, [(0, 0xC0, 4)], [(0, 0xD0, 8), (0, 0xD8, 16)], 72),
+    ]
+    for _ in range(2):
+        for call in calls:
+            call()
+    assert copied == 2 * [
+        ("cuMemcpyAsync", 0xB0, 0xC0, 4, 72),
+        ("cuMemcpyAsync", 0xD0, 0xA0, 8, 72),
+        ("cuMemcpyAsync", 0xD8, 0xA8, 16, 72),
+    ]
+
+
 def test_a_call_that_a_rank_has_not_made_is_no_end(streams):
     meeting = Meeting(2)
     first, second = (LocalLibrary(rank, 0, meeting) for rank in range(2))
@@ -327,7 +365,7 @@ def test_a_call_that_a_rank_has_not_made_is_no_end(streams):
     one()
     two()
     first.finish(0)()
-    one()
     second.finish(1)()
+    one()
     with pytest.raises(AssertionError, match="not all ranks have made"):
         first.finish(0)()

@@ -41,6 +41,7 @@ STRATEGIES = st.builds(
     comm_ctas=numbers("comm_ctas"),
     waves=st.lists(st.integers(1, 99), max_size=3).map(tuple),
     slots=st.sampled_from(SlotShape),
+    between=optional(Realization),
     combine=optional(Combine),
     shots=optional(Shots),
     reducing=optional(Realization),
@@ -67,6 +68,7 @@ def test_any_strategy_is_read_back_from_its_name(strategy):
             "ldst_colocated/push/by size/by ring/groups of 4 rows",
         ),
         ({"shots": "one"}, "ldst_colocated/push/by size/shots one"),
+        ({"between": "nccl"}, "ldst_colocated/push/by size/between nodes by nccl"),
     ],
 )
 def test_name_shows_what_is_not_as_by_default(choices, name):

@@ -11,6 +11,7 @@ from studies import load, run
 
 from syncopate import GemmWorkload, Strategy
 from syncopate.kernels import GemmConfig
+from syncopate.model import find_preset
 
 partitions = load("common.partitions")
 flash_tables = load("common.flash_tables")
@@ -137,11 +138,19 @@ def test_entwine_table_of_a_given_document():
             "variant": "v",
         }
 
+    rank = {
+        "rank": 1,
+        "us": 90.0,
+        "times_us": [40.0, 20.0, 60.0],
+        "nbytes": [5, 5, 90],
+        "unsteadiness": 0.25,
+    }
     row = {
         "name": "small", "shape": [4, 5, 6], "ranks": 2, "cublas_nccl_us": 150.0, "best_baseline_us": 120.0,
         "fixed": {"arrival": one(110.0, 8), "paced": one(121.0, 8)},
         "joint": {"arrival": one(100.0, 4), "paced": one(80.0, 16, "128x128")},
         "role": {}, "best": one(75.0, 0), "tried": [1, 2], "of": 3,
+        "ready": [{"adds": "roles", "order": "paced", "ranks": [rank]}],
         "alike": {"tiles": [["arrival", "paced"], ["grouped"]]},
     }  # fmt: skip
     table = entwine_tables.make_table(document([row], evenness=[]))
@@ -155,6 +164,7 @@ def test_entwine_table_of_a_given_document():
     assert "* arrival / paced, fixed: 0.909x over 1 shapes" in table
     assert "* grouped / paced, joint: -" in table
     assert "* On 2 ranks, if tiles add: arrival, paced are alike." in table
+    assert "| small | roles | paced | 1 | 20.0 | 60.0 | 60.0 | 90.0 | 0.250 |" in table
     assert "| 75.0 | v, 128x256 | 2.00x | 1.60x | 2 of 3 |" in table
 
 
@@ -245,3 +255,24 @@ def test_pictures_show_every_series_and_are_the_same_again(tmp_path):
     assert not re.search(r"20\d\d-\d\d-\d\d", text)
     run("sensitivity.py", "--plot", path)
     assert picture.read_text(encoding="utf-8") == text
+
+
+def test_evenness_ends_with_all_that_peers_get():
+    evenness, bench = load("common.evenness"), load("common.bench")
+    workload = GemmWorkload("gemm_rs", 4096, 2048, 512, 8)
+    machine = find_preset("h100-w8-predicted")
+    spreads = {}
+    for order in ("arrival", "paced"):
+        trial = bench.default_trial(workload).having(realization="ldst_dedicated", order=order)
+        found = evenness.measure_evenness(workload, trial, machine)
+        assert found["ranks"] == 8 and "predicted" in found["machine"]
+        ready = np.array(list(found["ready_bytes"].values()))
+        assert ready.shape == (7, evenness.SAMPLES) == (7, len(found["times_us"]))
+        assert (np.diff(ready, axis=1) >= 0).all()
+        assert (ready[:, -1] == 512 * 2048 * 2).all()
+        # The samples show about the spread that is averaged over all tiles.
+        shares = ready / ready[:, -1:]
+        sampled = (shares.max(axis=0) - shares.min(axis=0)).mean()
+        assert sampled == pytest.approx(found["spread"], abs=0.1)
+        spreads[order] = found["spread"]
+    assert spreads["paced"] < spreads["arrival"]

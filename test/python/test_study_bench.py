@@ -1,6 +1,7 @@
 """What studies do on GPUs, with a clock and programs in place of them."""
 
 import ctypes
+import itertools
 import os
 import sys
 import types
@@ -14,6 +15,10 @@ torch = pytest.importorskip("torch")
 from syncopate import GemmWorkload, Strategy  # noqa: E402
 from syncopate.errors import SyncopateError  # noqa: E402
 from syncopate.kernels import GemmConfig  # noqa: E402
+from syncopate.runtime import cuda  # noqa: E402
+from syncopate.runtime.engine import Engine  # noqa: E402
+from syncopate.runtime.engine_plan import plan_engine  # noqa: E402
+from syncopate.runtime.memory_plan import plan_memory, resolve  # noqa: E402
 
 beside = load("common.beside")
 bench = load("common.bench")
@@ -230,6 +235,77 @@ def test_steadiness_is_measured_for_each_realization_and_the_baseline(monkeypatc
     assert rows[2]["copy_slowdown"] == 1 / 50 and rows[2]["slowdown_by_product"] == 50.0
     assert all(program.closed for program in programs)
     assert ("NVML error 6" in studied.meta["energy"]) == (not has_counter)
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """A driver that takes notes; the list of calls that it got."""
+    calls = []
+
+    def function(name):
+        def entry(*args):
+            calls.append(name)
+            if name in ("cuStreamCreateWithPriority", "cuEventCreate"):
+                args[0]._obj.value = 100 + len(calls)
+            return 0
+
+        entry.argtypes = cuda._SIGNATURES[name]
+        return entry
+
+    monkeypatch.setattr(cuda, "function", function)
+    return calls
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("n", [256, 264])
+def test_events_stand_behind_the_waits_for_what_is_copied(driver, rank, n):
+    ready = load("common.ready")
+    workload = GemmWorkload("gemm_rs", 384, n, 64, 3)
+    config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2, num_ctas=4)
+    strategy = Strategy(realization="copy_engine", splits=2, combine="role")
+    program = workload.compile(strategy, config=config)
+    memory = plan_memory(program)
+    bases = [(number + 1) << 32 for number in range(3)]
+    mirror = (ctypes.c_int32 * 2)()
+    engine = Engine(
+        plan_engine(program, rank, resolve(memory, bases)),
+        state=0x7000,
+        mirror=ctypes.addressof(mirror),
+        same_device=lambda other: other == rank,
+    )
+    number = itertools.count()
+
+    def make_event():
+        event = next(number)
+
+        def record():
+            driver.append(event)
+            return 0
+
+        return event, record
+
+    ranges = [(base, base + memory.nbytes) for base in bases]
+    parts = ready.watch(engine, ranges, rank, make_event)
+    # Each of the two others gets a third of the rows, in two pieces.
+    got = {peer: [part.nbytes[peer] for part in parts if peer in part.nbytes] for peer in range(3)}
+    assert got.pop(rank) == []
+    assert all(pieces == [64 * n * 2] * 2 for pieces in got.values())
+    driver.clear()
+    for part in range(engine.parts(0)):
+        engine.enqueue(0, part)
+    for part in parts:
+        at = driver.index(part.event)
+        assert driver[at - 2 : at] == ["cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"]
+        assert driver[at + 1] in ("cuMemcpyAsync", "cuMemcpy2DAsync_v2")
+
+
+def test_unsteadiness_by_hand():
+    ready = load("common.ready")
+    # A quarter at each quarter of the time, known when it is over: a quarter behind just before.
+    assert ready.find_unsteadiness([20, 10, 40, 30], [5, 5, 5, 5], 40) == pytest.approx(0.25)
+    # All at the end; all at once in the middle, of which nothing is there just before.
+    assert ready.find_unsteadiness([10, 10], [1, 7], 10) == pytest.approx(1.0)
+    assert ready.find_unsteadiness([5, 5], [1, 7], 10) == pytest.approx(0.5)
 
 
 def test_programs_are_compiled_ahead_once_for_each_code(monkeypatch, tmp_path, root, capsys):

@@ -64,7 +64,7 @@ def test_sums_at_the_destination_are_pushed():
 
 @pytest.mark.parametrize(
     "choices",
-    [{"realization": "nccl"}, {"combine": Combine.STRATEGY, "realization": "tma_dedicated"}],
+    [{"realization": "nccl"}, {"combine": Combine.COLLECTIVE, "realization": "tma_dedicated"}],
 )
 @pytest.mark.parametrize("template", [reduce_scatter_tiles, all_reduce_tiles])
 def test_collective_may_stay_in_the_plan(template, choices):

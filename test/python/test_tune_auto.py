@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from tune_fakes import FakeSubject, candidate, made_up_us
+from tune_fakes import FakeSubject, candidate
 
 import syncopate
 from syncopate import GemmWorkload, Strategy, Target
@@ -56,7 +56,7 @@ def test_choice_is_never_slower_than_the_default_by_the_models_own_numbers(auto,
     )
     assert (chosen, default) == (report.predicted_us, report.default_predicted_us)
     assert chosen <= default
-    assert report.chosen == report.default or chosen < 0.98 * default
+    assert report.chosen == report.default or chosen < 0.95 * default
     again = choose(subject, auto)
     assert again.origin is Origin.CACHE and again.chosen == report.chosen
     other = dataclasses.replace(auto, machine=find_preset("h100-w8-predicted"))
@@ -123,7 +123,7 @@ def test_new_shape_takes_what_the_nearest_tuned_one_has_if_the_model_agrees(auto
     }
     best = min(predicted, key=predicted.__getitem__)
     gain = 1 - predicted[best] / predicted[default]
-    assert report.chosen == (best if gain > 0.02 else default)
+    assert report.chosen == (best if gain > 0.05 else default)
 
 
 def test_nearest_of_several_shapes_comes_first(auto, tmp_path):
@@ -135,13 +135,12 @@ def test_nearest_of_several_shapes_comes_first(auto, tmp_path):
         subject = FakeSubject(size=n)
         key = Key(subject.data, MACHINE.name, "sm_90x132", syncopate.__version__)
         cache.store(Entry(key, one, "", (Measured(one, 1.0, 2.0),), {}))
-    subject = FakeSubject(size=-1)
+    predicted = {engines[2]: 90.0, engines[5]: 10.0}
+    subject = FakeSubject(size=-1, predicted=lambda one: predicted.get(one, 100.0))
     report = choose(subject, auto)
     assert report.origin is Origin.NEIGHBOURS
     assert subject.asked == [subject.space.default, *engines[:4]]
-    best = min(subject.asked, key=made_up_us)
-    gain = 1 - made_up_us(best) / made_up_us(report.default)
-    assert report.chosen == (best if gain > 0.02 else report.default)
+    assert report.chosen == engines[2] and report.predicted_us == 90.0
 
 
 def test_choices_of_other_gpus_and_versions_are_no_neighbours(auto):
@@ -219,7 +218,8 @@ def test_machine_is_the_measured_one_or_a_preset_of_the_gpu(tmp_path, monkeypatc
     assert find_model("h200-w2", None, 4) == (MACHINE, "the machine is as given")
     assert find_model(None, "NVIDIA H200", 2)[0] == MACHINE
     machine, why = find_model(None, "NVIDIA H200", 4)
-    assert machine == MACHINE and why == "the machine is h200-w2, of another number of ranks"
+    assert machine == MACHINE
+    assert why.startswith("the machine is h200-w2, since machine: nothing is known of 4 ranks on")
     machine, why = find_model(None, "NVIDIA H100 80GB HBM3", 16)
     assert machine == find_preset("h100-w8-predicted")
     machine, why = find_model(None, "NVIDIA GeForce GTX 480", 2)

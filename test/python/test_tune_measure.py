@@ -209,6 +209,18 @@ def test_axes_that_the_model_cannot_rank_are_measured_from_the_best(tmp_path):
     assert report.chosen.strategy.group_m == 16
 
 
+@pytest.mark.parametrize(("more", "is_measured"), [(0.02, True), (0.05, False)])
+def test_what_the_model_finds_hardly_slower_is_measured_from_the_best(tmp_path, more, is_measured):
+    best, other = candidate(splits=2), candidate(splits=4)
+    predicted = {DEFAULT: 101.0, best: 100.0, other: 100.0 * (1 + more)}
+    subject = FakeSubject(predicted=lambda one: predicted.get(one, 200.0))
+    bench = FakeBench(us=lambda one: 50.0 if one == other else predicted.get(one, 200.0))
+    effort = Effort(top=1, rounds=3, final_rounds=3)
+    (report,) = tune(tmp_path, [bench], subjects=[subject], effort=effort)
+    assert (other in bench.log) is is_measured
+    assert report.chosen.strategy.splits == (4 if is_measured else 2)
+
+
 def test_second_call_finds_it_in_the_cache_if_all_ranks_do(tmp_path):
     (first, _) = tune(tmp_path, [FakeBench(), FakeBench()])
     benches = [FakeBench(), FakeBench()]
@@ -343,3 +355,15 @@ def test_processes_agree_through_torch_distributed(tmp_path):
     # Rank 0 alone says how far it is, in lines, since nobody sees a terminal.
     assert shown.count("fake-0 ") > 3 and "best " in shown and "fake-0" not in hidden
     assert len(list(folder.glob("*.json"))) == 1
+
+
+def test_failure_of_rank_0_is_one_of_all(tmp_path):
+    def broken(one, machine):
+        raise RuntimeError("a pass has crashed")
+
+    subjects = [FakeSubject(), FakeSubject()]
+    subjects[0].prepare = broken
+    results = tune(tmp_path, [FakeBench(), FakeBench()], subjects=subjects)
+    for result in results:
+        assert isinstance(result, SyncopateError)
+        assert str(result) == "rank 0 cannot choose: RuntimeError: a pass has crashed"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, Strategy
 from syncopate.kernels import GemmConfig
 from syncopate.workloads import GemmKind
 
@@ -31,6 +31,55 @@ def test_reference_is_what_a_program_gives(kind, world):
         assert right.shape == out.shape
         error = np.linalg.norm(out - right) / np.linalg.norm(right)
         assert error < 2e-3
+
+
+@pytest.mark.parametrize("kind", list(GemmKind))
+@pytest.mark.parametrize(
+    ("shape", "pitch"), [((96, 40, 64), None), ((96, 40, 52), 48), ((96, 50, 40), None)]
+)
+def test_weight_may_be_given_as_k_by_n(kind, shape, pitch):
+    """On descriptors; with rows that are apart; and on pointers."""
+    workload = GemmWorkload(kind, *shape, 2, "f16", transpose_b=True, weight_pitch=pitch)
+    assert workload.packed() is workload
+    a = [draw_input(workload, rank, 5, "cpu").numpy() for rank in range(2)]
+    b = [draw_weight(workload, rank, 5, "cpu") for rank in range(2)]
+    assert {tuple(each.shape) for each in b} == {(shape[2], shape[1])}
+    assert {each.stride(0) for each in b} == {pitch or shape[1]}
+    result = workload.compile(config=CONFIG).simulate({"a": a, "b": [each.numpy() for each in b]})
+    assert result.verdict.ok, result.verdict
+    (outputs,) = result.outputs[0].values()
+    for rank, out in enumerate(outputs):
+        right = multiply(workload, rank, 5, "cpu").numpy()
+        assert np.linalg.norm(out - right) < 2e-3 * np.linalg.norm(right)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in GemmKind if kind.is_before])
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine", "tma_dedicated"])
+@pytest.mark.parametrize("direction", ["push", "pull"])
+def test_a_is_given_back_as_it_has_arrived(kind, realization, direction):
+    """Calls follow one another without a barrier, so a peer's next one must not write over what is given back."""
+    world = 3
+    workload = GemmWorkload(kind, 96, 40, 64, world, "f16", returns_a=True)
+    strategy = Strategy(realization=realization, direction=direction)
+    program = workload.compile(strategy, config=CONFIG)
+    calls = [
+        {
+            "a": [draw_input(workload, rank, seed, "cpu").numpy() for rank in range(world)],
+            "b": [draw_weight(workload, rank, seed, "cpu").numpy() for rank in range(world)],
+        }
+        for seed in (21, 22, 23)
+    ]
+    result = program.simulate(calls)
+    assert result.verdict.ok, result.verdict
+    for seed, call, outputs in zip((21, 22, 23), calls, result.outputs, strict=True):
+        name = "a" if kind is GemmKind.AG_GEMM else "received"
+        for rank in range(world):
+            right = np.concatenate(call["a"])
+            if kind is GemmKind.A2A_GEMM:
+                right = np.concatenate([a[32 * rank : 32 * rank + 32] for a in call["a"]])
+            np.testing.assert_array_equal(outputs[name][rank], right)
+            c = multiply(workload, rank, seed, "cpu").numpy()
+            assert np.linalg.norm(outputs["c"][rank] - c) < 2e-3 * np.linalg.norm(c)
 
 
 def test_blocks_of_a_gather_may_be_uneven():

@@ -28,6 +28,14 @@ SMALL = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=3
         ({"k": 1.5}, "k: expects an integer of at least 1, but got 1.5"),
         ({"dtype": "int"}, "dtype: expects one of"),
         ({"weight_pitch": 63}, "weight_pitch: expects an integer of at least K, 64, but got 63"),
+        (
+            {"weight_pitch": 64, "transpose_b": True, "n": 80},
+            "weight_pitch: expects an integer of at least N, 80, but got 64",
+        ),
+        (
+            {"kind": "gemm_rs", "returns_a": True},
+            "returns_a: expects False for gemm_rs, where A does not move, but got True",
+        ),
         ({"node_size": 3}, "node_size: expects a divisor of 4 ranks, but got 3"),
     ],
 )

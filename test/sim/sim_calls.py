@@ -39,7 +39,7 @@ def gemm_calls(
         waves=waves,
         slots=slots,
         comm_ctas=2,
-        combine=Combine.STRATEGY if named else None,
+        combine=Combine.COLLECTIVE if named else None,
     )
     if named:
         _add_named(plan, kind, c)

@@ -136,6 +136,7 @@ MOE = [
     ),
     MoeCase(RoutingShape(2, 21, 2, 4, block_m=16, splits=2), realization=Realization.TMA_COLOCATED),
     MoeCase(RoutingShape(3, 9, 1, 3, block_m=16), realization=Realization.TMA_DEDICATED),
+    MoeCase(RoutingShape(2, 21, 2, 4, block_m=16, splits=2), realization=Realization.NCCL),
     MoeCase(RoutingShape(3, 11, 2, 6, block_m=16, splits=2), n=40, width=40, direction="pull"),
 ]
 

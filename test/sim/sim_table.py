@@ -31,7 +31,7 @@ LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
 TMA_COLOCATED, TMA_DEDICATED = Realization.TMA_COLOCATED, Realization.TMA_DEDICATED
 DEDICATED = Realization.LDST_DEDICATED
 TRANSFERS = tuple(kind for kind in Realization if kind is not Realization.NCCL)
-"""Those of transfers; what becomes library calls has tests of its own."""
+"""Those that one rank carries out; what NCCL does has tests of its own."""
 
 
 class Way(enum.Enum):

@@ -75,6 +75,14 @@ def test_last_tiles_are_computed_in_parts(kind, world, rows, ctas, slots):
     check(kind, program, seeds=3)
 
 
+def test_code_is_not_shared_by_other_columns_of_tiles():
+    """Where a tile begins is worked out from its number, by how many tiles a row has."""
+    programs = [gemm_calls("all_reduce", 2, (128, n, 40), slots="tiles") for n in (136, 72)]
+    assert programs[0].image is not programs[1].image
+    for program in programs:
+        check("all_reduce", program, seeds=1)
+
+
 def test_code_is_shared_by_other_rows_but_not_by_other_slots():
     seed = random.randrange(1 << 30)
     draw = random.Random(seed)
@@ -121,7 +129,7 @@ def test_without_nccl_the_same_plan_becomes_transfers():
         plan = syncopate.Plan("transfers", [2])
         c = plan.buffer("c", (128, 64), "bf16")
         strategy = syncopate.Strategy(
-            realization=realization, comm_ctas=2, combine=Combine.STRATEGY
+            realization=realization, comm_ctas=2, combine=Combine.COLLECTIVE
         )
         all_reduce_tiles(plan, c, strategy)
         bind = syncopate.kernels.bind_gemm(syncopate.Tensor("a", (128, 40), "bf16"), 64, SMALL, c=c)
@@ -167,7 +175,9 @@ def test_the_stream_waits_for_each_group_and_calls():
 
 @pytest.mark.parametrize("world", [2, 3])
 @pytest.mark.parametrize("rows", [64, 50])
-def test_norm_reads_slots(world, rows):
+@pytest.mark.parametrize("realization", ["ldst_colocated", "nccl"])
+def test_norm_reads_slots(world, rows, realization):
+    """A sum by calls, scattered in slots; then a norm of each rank's rows, gathered where they belong."""
     m, n, epsilon = rows * world, 136, 1e-5
     first = gemm_calls("reduce_scatter", world, (m, n, 40), waves=(1,), slots="tiles")
     ran = simulate(first)
@@ -175,7 +185,7 @@ def test_norm_reads_slots(world, rows):
     spec = first.buffers[0]
     plan = syncopate.Plan("norm", [world])
     own, y = plan.buffer("own", (rows, n), "bf16"), plan.buffer("y", (m, n), "bf16")
-    all_gather_tiles(plan, own, y)
+    all_gather_tiles(plan, own, y, syncopate.Strategy(realization=realization))
     bind = bind_add_rms_norm(own, epsilon=epsilon, num_warps=4, num_ctas=2, slots=spec)
     second = syncopate.compile(add_rms_norm, plan, **bind)
     draw = np.random.default_rng()
@@ -217,14 +227,6 @@ def refuse(message, kernel=None, config=SMALL, **options):
 
 def test_stores_by_pointers_are_refused():
     refuse("expects tiles to be stored by a descriptor of two dimensions", gemm_pointers)
-
-
-def test_transfers_are_no_library_calls():
-    def add(plan, c):
-        made = [plan.produce(c[:], rank=rank) for rank in range(2)]
-        plan.put(c[0:64], c[64:128], src_rank=0, dst_rank=1, after=made)
-
-    refuse("but got nccl", add=add)
 
 
 def test_small_blocks_are_refused():

@@ -14,8 +14,10 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from syncopate.bridge import cache_folder
+from syncopate.recent import Recent
 
 __all__ = ["Cache", "hash_of"]
 
@@ -30,31 +32,32 @@ def hash_of(*parts: object) -> str:
     return digest.hexdigest()
 
 
+MOST_ENTRIES: Final = 64
+"""Of each kind in memory: some 100 KB each. The others are read from disk again."""
+
 _MANIFEST = "manifest.json"
 """The file of an entry that says what the others hold."""
 
 
 class Cache:
-    """Entries of one kind, in memory and below `cache_folder(kind)`."""
+    """Entries of one kind below `cache_folder(kind)`, and those that were asked for last in memory."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._memory: dict[Path, Mapping[str, bytes]] = {}
+        self._memory: Recent[Path, Mapping[str, bytes]] = Recent(MOST_ENTRIES)
 
     def find(self, key: str) -> Mapping[str, bytes] | None:
         """The files of an entry by name, or None."""
         folder = cache_folder(self._kind) / key
-        if folder not in self._memory:
-            files = _read(folder)
-            if files is None:
-                return None
-            self._memory[folder] = files
-        return self._memory[folder]
+        files = self._memory.find(folder)
+        if files is None and (read := _read(folder)) is not None:
+            files = self._memory.keep(folder, read)
+        return files
 
     def store(self, key: str, files: Mapping[str, bytes]) -> None:
         """Adds an entry."""
         folder = cache_folder(self._kind) / key
-        self._memory[folder] = dict(files)
+        self._memory.keep(folder, dict(files))
         try:
             self._write(folder, files)
         except OSError as error:

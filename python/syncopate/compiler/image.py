@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import triton
 from triton._C.libtriton import get_cache_invalidating_env_vars
@@ -18,9 +18,10 @@ from triton.runtime.jit import JITFunction
 
 import syncopate
 from syncopate import bridge, device
-from syncopate.compiler.cache import Cache, hash_of
+from syncopate.compiler.cache import MOST_ENTRIES, Cache, hash_of
 from syncopate.compiler.fusion import Fusion
 from syncopate.errors import SyncopateError
+from syncopate.recent import Recent
 from syncopate.runtime.interface import DescriptorLayout, KernelImage
 
 __all__ = ["CompiledKernel", "capture", "compile_image", "kernel_key"]
@@ -138,16 +139,17 @@ def compile_image(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> Compiled
         key: Its `kernel_key`.
     """
     key = hash_of("image", key, device.source_hash(), fusion.features.key)
-    if key not in _compiled:
+    compiled = _compiled.find(key)
+    if compiled is None:
         entry = _images.find(key)
         if entry is None:
             entry = _compile(spec, fusion, key)
             _images.store(key, entry)
-        _compiled[key] = _read_entry(entry)
-    return _compiled[key]
+        compiled = _compiled.keep(key, _read_entry(entry))
+    return compiled
 
 
-_compiled: dict[str, CompiledKernel] = {}
+_compiled: Final[Recent[str, CompiledKernel]] = Recent(MOST_ENTRIES)
 
 
 def _compile(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> Mapping[str, bytes]:

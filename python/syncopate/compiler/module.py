@@ -24,9 +24,9 @@ __all__ = [
     "add_fused_code",
     "add_kernel_code",
     "bind_kernel",
+    "count_comm_ctas",
     "find_plan",
     "localized_argument",
-    "needs_comm_ctas",
     "take_kernel",
     "to_text",
 ]
@@ -211,14 +211,14 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
         nested.operation.clone().attributes["sym_name"] = ir.StringAttr.get(name)
 
 
-def needs_comm_ctas(plan: Plan, strategy: Strategy) -> bool:
-    """Whether transfers of a plan are to be carried out by CTAs that do nothing else, those of a library included."""
-    dedicated = {
-        role.spelling for role in Realization if role.is_dedicated or role is Realization.NCCL
-    }
-    if getattr(strategy.realization, "value", strategy.realization) in dedicated:
-        return True
-    return not dedicated.isdisjoint(plan.realizations)
+def count_comm_ctas(plan: Plan, strategy: Strategy) -> int:
+    """Multiprocessors that do not compute: those of dedicated realizations, and those that are left to a library."""
+    named = {getattr(strategy.realization, "value", strategy.realization), *plan.realizations}
+    if strategy.between is not None and len(plan.mesh) > 1:
+        named.add(getattr(strategy.between, "value", strategy.between))
+    dedicated = {role.spelling for role in Realization if role.is_dedicated}
+    users = (not named.isdisjoint(dedicated)) + (Realization.NCCL.spelling in named)
+    return users * strategy.comm_ctas
 
 
 def find_plan(module: ir.Module) -> ir.OpView:

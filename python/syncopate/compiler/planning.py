@@ -19,8 +19,8 @@ from syncopate.compiler.module import (
     KernelBinding,
     add_kernel_code,
     bind_kernel,
+    count_comm_ctas,
     find_plan,
-    needs_comm_ctas,
 )
 from syncopate.compiler.steps import Steps
 from syncopate.compiler.target import Target
@@ -69,7 +69,7 @@ def bind_arguments(
         SyncopateError: An argument is wrong.
     """
     if ctas is None:
-        ctas = target.num_sms - (strategy.comm_ctas if needs_comm_ctas(plan, strategy) else 0)
+        ctas = target.num_sms - count_comm_ctas(plan, strategy)
         if ctas < 1:
             raise SyncopateError(
                 f"strategy: comm_ctas {strategy.comm_ctas} leaves none of the {target.num_sms} streaming "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +15,7 @@ from syncopate.compiler.target import Target
 from syncopate.ir import new_context
 from syncopate.mlir import ir
 from syncopate.plan import Plan
+from syncopate.recent import Recent
 from syncopate.strategy import Strategy
 
 __all__ = ["MOST_SCHEDULES", "binding_key", "make_schedule", "schedule_statistics"]
@@ -32,7 +32,7 @@ class Statistics:
     misses: int = 0
 
 
-_kept: OrderedDict[tuple[object, ...], Fusion] = OrderedDict()
+_kept: Final[Recent[tuple[object, ...], Fusion]] = Recent(MOST_SCHEDULES)
 schedule_statistics: Final = Statistics()
 
 
@@ -65,18 +65,14 @@ def make_schedule(
     """
     text = plan.text
     key = (text, binding_key(binding), strategy, kernel_key, target, check_tables)
-    found = _kept.get(key)
+    found = _kept.find(key)
     if found is not None:
         schedule_statistics.hits += 1
-        _kept.move_to_end(key)
         return found
     schedule_statistics.misses += 1
     module = bind_kernel(plan, binding, strategy)
     fusion = Fusion(module, captured, spec, target, check_tables=check_tables, written=text)
-    _kept[key] = fusion
-    while len(_kept) > MOST_SCHEDULES:
-        _kept.popitem(last=False)
-    return fusion
+    return _kept.keep(key, fusion)
 
 
 def binding_key(binding: KernelBinding) -> tuple[object, ...]:

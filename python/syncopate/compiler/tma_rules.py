@@ -8,6 +8,7 @@ from syncopate.abi import CommandReduction, Realization
 from syncopate.compiler.target import Target
 from syncopate.device import TMA_ADDED
 from syncopate.errors import SyncopateError
+from syncopate.runtime.commands import roles_of
 from syncopate.runtime.interface import BufferSpec, Table
 
 __all__ = ["check_tma"]
@@ -31,6 +32,8 @@ def check_tma(
     Raises:
         SyncopateError: The target has no TMA, or a transfer is not what TMA can move or add.
     """
+    if not any(role.is_tma for role in roles_of(tables)):
+        return
     for rank, rank_tables in enumerate(tables):
         for row in rank_tables["commands"].rows():
             if row["realization"] in _REALIZATIONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,38 @@ from syncopate.model.machine import Machine
 from syncopate.model.tables import Command
 from syncopate.runtime.engine_plan import library_ctas
 
-__all__ = ["LibraryCalls"]
+__all__ = ["LibraryCalls", "Sends"]
+
+
+Over = Callable[[], None]
+
+
+class Sends:
+    """What ranks send in exchanges, and who waits to receive it: what comes first waits for the other end."""
+
+    def __init__(self) -> None:
+        self._sent: dict[tuple[int, int, int], deque[Over]] = {}
+        self._awaited: dict[tuple[int, int, int], deque[Callable[[Over], None]]] = {}
+
+    def send(self, command: Command, over: Over) -> None:
+        """A rank sends; `over` is called when all has arrived."""
+        awaited = self._awaited.get(_ends(command))
+        if awaited:
+            awaited.popleft()(over)
+        else:
+            self._sent.setdefault(_ends(command), deque()).append(over)
+
+    def receive(self, command: Command, start: Callable[[Over], None]) -> None:
+        """A rank receives; `start` is called when the other one sends, with what to call when all has arrived."""
+        sent = self._sent.get(_ends(command))
+        if sent:
+            start(sent.popleft())
+        else:
+            self._awaited.setdefault(_ends(command), deque()).append(start)
+
+
+def _ends(command: Command) -> tuple[int, int, int]:
+    return command.exchange, command.src, command.dst
 
 
 @dataclass

@@ -134,7 +134,7 @@ class TransferRates:
                 f"machine: has no curve of {realization.spelling} {direction.value} {combining.value}; measure it with "
                 "python -m syncopate.model.measure"
             )
-        if realization.is_engine:
+        if realization.is_on_stream:
             return entries[0].curve, 1.0
         above = next((entry for entry in entries if entry.ctas >= ctas), entries[-1])
         if ctas >= above.ctas:

@@ -84,7 +84,7 @@ class Flows:
             ctas = count * self.kind.ctas
             curve, scale = self._find_curve(self._machine, ctas)
             rate = curve.rate(self._nbytes * count) * scale
-            if self.kind.realization.is_engine:
+            if self.kind.realization.is_on_stream:
                 rate = self.curve.rate(self._nbytes)
             elif self.kind.pause_us and self.kind.direction is Direction.PUSH:
                 # A CTA rests after each block, which takes as long as if it were alone.

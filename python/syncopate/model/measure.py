@@ -33,7 +33,7 @@ from syncopate.model.topology import TopologyKind
 
 __all__ = ["main"]
 
-REALIZATIONS: Final = tuple(role for role in Realization if role is not Realization.NCCL)
+REALIZATIONS: Final = tuple(Realization)
 SIZES: Final = (1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
 """Bytes of the transfers that are measured."""
 
@@ -108,10 +108,12 @@ def _measure_transfers(
     for realization in realizations:
         fixed = idle + latencies.flag_remote
         ctas: tuple[int, ...] = (4, 8, 16) if realization.is_dedicated else (8, 32, machine.sms)
-        if realization.is_engine:
+        if realization.is_on_stream:
             ctas = (0,)
             fixed += latencies.engine_start - latencies.launch / 2 + 2 * latencies.engine_op
-        for direction in (Direction.PUSH, Direction.PULL):
+        both = (Direction.PUSH, Direction.PULL)
+        # Who receives tells all others of what two ranks carry out together.
+        for direction in both if realization is not Realization.NCCL else (Direction.PULL,):
             for count in ctas:
                 times = {}
                 for nbytes in sizes:

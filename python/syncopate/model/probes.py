@@ -133,7 +133,7 @@ def _compile(
 
     dedicated = probe.realization.is_dedicated
     # The kernel has a tile for each block, and CTAs without a tile have co-located roles as well.
-    ctas = world_size if dedicated or probe.realization.is_engine else probe.ctas
+    ctas = world_size if dedicated or probe.realization.is_on_stream else probe.ctas
     bind = {
         "a_ptr": syncopate.Pointer(a),
         "c_ptr": syncopate.Pointer(syncopate.Tensor("c", (world_size, WIDTH), "bf16", output=True)),

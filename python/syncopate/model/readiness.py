@@ -109,7 +109,7 @@ def _find(schedule: Schedule, timeline: Timeline, rank: int) -> Readiness | None
     stored = np.zeros(math.prod(schedule.tiles))
     np.maximum.at(stored, numbers, ends)
     order = np.argsort(stored, kind="stable")
-    used = tiles.any(axis=1)
+    used = [bool(row.any()) for row in tiles]
     return Readiness(
         rank=rank,
         peers=tuple(peer for peer, is_used in zip(peers, used, strict=True) if is_used),
@@ -176,9 +176,10 @@ def _tile_bytes(
                 f"shape {list(spec.shape)}"
             )
         item = DTYPES[spec.dtype].nbytes
+        units = np.array([1, item], np.int64)
         begins = np.asarray([access.offsets(at) for at in coordinates], np.int64)
-        ends = np.minimum(begins + access.sizes, spec.shape) * (1, item)
-        begins = np.maximum(begins, 0) * (1, item)
+        ends = np.minimum(begins + access.sizes, spec.shape) * units
+        begins = np.maximum(begins, 0) * units
         for number, peer in enumerate(peers):
             # Rows by which bytes of them are moved: neighbours mostly have the same.
             for (first, last), spans in _by_rows(moved.get((peer, access.buffer), ())):

@@ -8,15 +8,16 @@ however much is under way.
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from syncopate.abi import Realization
+from syncopate.abi import NO_EXCHANGE, Realization
 from syncopate.errors import SyncopateError
-from syncopate.model.calls import LibraryCalls
+from syncopate.model.calls import LibraryCalls, Sends
 from syncopate.model.flows import FlowKind, Network
 from syncopate.model.gemm import KernelCost
 from syncopate.model.machine import Machine
@@ -56,6 +57,7 @@ class _Simulation:
         self.network = Network(machine)
         ctas = program.num_ctas + program.comm_ctas
         self.calls = LibraryCalls(machine, program.world_size, ctas)
+        self.sends = Sends()
         self.timed: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self.sequence = 0
         self.changed = True
@@ -332,6 +334,9 @@ class _Simulation:
             self._leave(rank)
             return
         command, began = queue[place], self.now
+        if command.exchange != NO_EXCHANGE:
+            self._exchange(rank, role, place)
+            return
 
         def raise_flags() -> None:
             for number, signal in enumerate(command.signals, 1):
@@ -356,6 +361,40 @@ class _Simulation:
                 move()
 
         self._await(rank, command.waits, resume)
+
+    def _exchange(self, rank: RankState, role: Any, place: int) -> None:
+        """A stream starts all sends and receives of an exchange, and raises what they raise when all are over."""
+        queue, op = rank.tables.queues[role], self.machine.latencies.engine_op
+        number, end = queue[place].exchange, place
+        while end < len(queue) and queue[end].exchange == number:
+            end += 1
+        mine, began = queue[place:end], self.now
+        left = [len(mine)]
+
+        def one_over() -> None:
+            left[0] -= 1
+            if left[0]:
+                return
+            signals = [signal for command in mine for signal in command.signals]
+            for position, signal in enumerate(signals, 1):
+                self._raise(rank.index, (signal,), op * position)
+            self._at(self.now + op * len(signals), self._engine, rank, role, end)
+
+        def start() -> None:
+            for command in mine:
+                if command.src == rank.index:
+                    self.sends.send(command, one_over)
+                else:
+                    self.sends.receive(command, functools.partial(move, command))
+
+        def move(command: Command, sent: Callable[[], None]) -> None:
+            self._move(rank, command, 0, -1, one_over, sent)
+
+        def resume() -> None:
+            waited = mine[0].waits and self.now > began
+            self._at(self.now + (self.machine.latencies.stream_wait if waited else op), start)
+
+        self._await(rank, mine[0].waits, resume)
 
     def _call(self, rank: RankState, command: Command, following: Callable[[], None]) -> None:
         """Joins a library call, which goes on when all ranks have."""

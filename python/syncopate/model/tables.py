@@ -42,6 +42,7 @@ class Command:
         signals: What is raised when it is complete.
         call: Which collective of a library it is, if it is one. `nbytes` then are those of the whole tensor of a rank,
             and source and destination the rank itself.
+        exchange: The exchange in which it sends or receives, or NO_EXCHANGE.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Command:
     waits: Waits
     signals: Signals
     call: LibraryCall | None
+    exchange: int
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,7 @@ def _command(
     combining = Combining.REDUCE
     if reduction in (CommandReduction.NONE, CommandReduction.UNORDERED_SUM):
         combining = Combining.COPY if reduction is CommandReduction.NONE else Combining.ATOMIC
-    call = None
-    if row["realization"] == Realization.NCCL:
-        call = LibraryCall(row["transfer"])
+    call = LibraryCall(row["transfer"]) if row["transfer"] < STAGING else None
     direction = Direction.LOCAL
     if row["src_rank"] != row["dst_rank"]:
         direction = Direction.PUSH if row["src_rank"] == rank else Direction.PULL
@@ -188,6 +188,7 @@ def _command(
         waits=waited(row["wait_begin"], row["wait_end"]),
         signals=raised(row["signal_begin"], row["signal_end"]),
         call=call,
+        exchange=row["exchange"],
     )
 
 

@@ -103,12 +103,15 @@ def to_expression(name: str, value: Any) -> Any:
 class PlanBody:
     """A `chunk.plan` operation that operations are added to, each with the source line of the call that adds it."""
 
-    def __init__(self, name: str, mesh: Sequence[int]) -> None:
+    def __init__(
+        self, name: str, mesh: Sequence[int], *, place: tuple[str, int] | None = None
+    ) -> None:
         """Starts an empty plan.
 
         Args:
             name: Name of the plan.
             mesh: Sizes of the grid of ranks, row-major; their product is the number of ranks.
+            place: File and line that operations are to name as their source, instead of the caller's; see `at`.
 
         Raises:
             PlanError: The mesh is empty or has a size that is not positive.
@@ -118,6 +121,8 @@ class PlanBody:
         self.buffers: dict[str, Buffer] = {}
         # Names of buffers of which some rank brings a part along.
         self.inputs: set[str] = set()
+        # File and line that operations are to name, if not those of the caller.
+        self._place = place
         self._context = new_context()
         with self._here() as location:
             self._module = ir.Module.create(location)
@@ -174,6 +179,24 @@ class PlanBody:
                 f"{strategy}"
             )
         self.strategy = strategy
+
+    @contextmanager
+    def at(self, file: str, line: int) -> Iterator[None]:
+        """Has what is added inside name a line of a file as its source, instead of the caller's.
+
+            with plan.at("ring.xml", 12):
+                plan.put(...)
+
+        Args:
+            file: The file that says so.
+            line: Its line, from 1.
+        """
+        outer = self._place
+        self._place = to_string("file", file), to_integer("line", line)
+        try:
+            yield
+        finally:
+            self._place = outer
 
     def copy_module(self) -> ir.Module:
         """The plan as it is now, as another module in the same context, which is costly to make."""
@@ -238,8 +261,8 @@ class PlanBody:
 
     def _checked(self, op: ir.OpView) -> None:
         """Verifies a new operation, and takes it out again if it breaks a rule."""
-        # A buffer's name is the one thing that a rule of the plan itself looks at.
-        checked = self._op if isinstance(op, ops.BufferOp) else op
+        # What rules of the plan itself look at: names of buffers, and how many kernels there are.
+        checked = self._op if isinstance(op, ops.BufferOp | ops.KernelOp) else op
         try:
             with translate_errors():
                 checked.operation.verify()
@@ -249,18 +272,10 @@ class PlanBody:
 
     @contextmanager
     def _here(self) -> Iterator[ir.Location]:
-        """Builds at the end of the plan, with the location of the caller outside this package."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__", "").startswith(
-            ("syncopate.plan", "contextlib")
-        ):
-            frame = frame.f_back
+        """Builds at the end of the plan, with the location of the caller outside this package, or that of `at`."""
+        place = self._place or _find_caller()
         with self._context:
-            location = (
-                ir.Location.unknown()
-                if frame is None
-                else ir.Location.file(frame.f_code.co_filename, frame.f_lineno, 1)
-            )
+            location = ir.Location.unknown() if place is None else ir.Location.file(*place, 1)
             with location:
                 op = getattr(self, "_op", None)
                 if op is None or not op.regions[0].blocks:
@@ -268,3 +283,13 @@ class PlanBody:
                 else:
                     with ir.InsertionPoint(self._inner or op.regions[0].blocks[0]):
                         yield location
+
+
+def _find_caller() -> tuple[str, int] | None:
+    """File and line of what called this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        ("syncopate.plan", "contextlib")
+    ):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)

@@ -15,11 +15,12 @@ from syncopate.plan.arguments import to_axis, to_enum, to_integer, to_integers, 
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.collectives import Collectives
 from syncopate.plan.spmd import SpmdPlan
+from syncopate.plan.tiles import TilesPlan
 
 __all__ = ["Plan"]
 
 
-class Plan(Collectives, SpmdPlan):
+class Plan(Collectives, SpmdPlan, TilesPlan):
     """A communication plan of all ranks, in the form of a `chunk.plan` operation.
 
     Transfers of one rank start in the order in which they are added. Every method checks its arguments by the rules

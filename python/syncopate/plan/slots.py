@@ -82,8 +82,8 @@ def place_slots(
 
 
 def _calls(commands: Table) -> list[dict[str, int]]:
-    kinds = {int(kind) for kind in LibraryCall}
-    return [row for row in commands.rows() if row["transfer"] in kinds]
+    are_calls = np.isin(commands.column("transfer"), [int(kind) for kind in LibraryCall])
+    return Table(commands.columns, commands.values[are_calls]).rows()
 
 
 def _find_tiles(

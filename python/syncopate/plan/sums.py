@@ -47,9 +47,24 @@ class Sums:
             )
         self.blocks = blocks
 
-    def add(self, combine: Combine) -> list[Token]:
-        """Adds the parts of each block at its rank; returns by rank that it is done."""
-        if combine is Combine.TILES:
+    def add(self, combine: Combine | None) -> list[Token]:
+        """Adds the parts of each block at its rank; returns by rank that it is done.
+
+        Args:
+            combine: Who adds. If it is left out, a role does so in each node and then between nodes, where a strategy
+                has transfers between nodes, and else tiles do.
+
+        Raises:
+            PlanError: There are such transfers, and somebody else is to add.
+        """
+        if self.strategy.between is not None:
+            if combine not in (None, Combine.ROLE):
+                raise PlanError(
+                    f"combine: expects a role to add where transfers between nodes have a realization of their own, "
+                    f"but got {combine}; leave it out"
+                )
+            return self._by_levels()
+        if combine in (None, Combine.TILES):
             return self._by_tiles()
         return self._by_role() if combine is Combine.ROLE else self._at_destination()
 
@@ -106,6 +121,47 @@ class Sums:
             self._add(slots, owner, [made[owner], *arrived])
             for owner, arrived in self._bring_all(bring)
         ]
+
+    def _by_levels(self) -> list[Token]:
+        """A role adds the parts of its node, of each block that a rank at its place has; then those of other nodes.
+
+        So what goes between nodes goes once.
+        """
+        world, places = self.plan.world_size, self.plan.mesh[-1]
+        nodes = world // places
+        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in range(world)]
+        near = self._slots(nodes * (places - 1), "near")
+        far = self._slots(nodes - 1, "arriving")
+
+        def slots_of(node: int) -> range:
+            return range(node * (places - 1), (node + 1) * (places - 1))
+
+        arrived: dict[tuple[int, int], list[Token]] = {}
+        for distance in range(1, places):
+            for rank in range(world):
+                node, place = divmod(rank, places)
+                source = node * places + (place - distance) % places
+                for owner in range(place, world, places):
+                    slot = self._slot(near, owner, slots_of(owner // places)[distance - 1])
+                    token = self._move(self.blocks[owner], slot, source, rank, [made[source]])
+                    arrived.setdefault((rank, owner), []).append(token)
+        added = {
+            (rank, owner): self._add(
+                near, owner, [made[rank], *tokens], rank, slots_of(owner // places)
+            )
+            for (rank, owner), tokens in arrived.items()
+        }
+        done = []
+        for owner in range(world):
+            tokens = []
+            for distance in range(1, nodes):
+                source = (owner + distance * places) % world
+                slot = self._slot(far, owner, distance - 1)
+                after = [added.get((source, owner), made[source])]
+                tokens.append(self._move(self.blocks[owner], slot, source, owner, after))
+            mine = added.get((owner, owner), made[owner])
+            done.append(self._add(far, owner, [mine, *tokens]) if far else mine)
+        return done
 
     def _at_destination(self) -> list[Token]:
         """All others add to what own tiles have computed, in any order."""
@@ -182,15 +238,24 @@ class Sums:
         for owner in ranks:
             yield owner, [those[owner] for those in tokens]
 
-    def _add(self, slots: Buffer | None, owner: int, after: Sequence[Token]) -> Token:
-        """Adds what is in all slots to a block."""
+    def _add(
+        self,
+        slots: Buffer | None,
+        owner: int,
+        after: Sequence[Token],
+        rank: int | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> Token:
+        """Adds what is in slots to the block of a rank: at that rank if no other is given, and all of them."""
         assert slots is not None
-        count = slots.shape[0] // self._slot_rows
+        if numbers is None:
+            numbers = range(slots.shape[0] // self._slot_rows)
+        at = owner if rank is None else rank
         return self.plan.put(
-            [self._slot(slots, owner, number) for number in range(count)],
+            [self._slot(slots, owner, number) for number in numbers],
             self.blocks[owner],
-            src_rank=owner,
-            dst_rank=owner,
+            src_rank=at,
+            dst_rank=at,
             reduction="sum",
             after=after,
             realization=spelled(self.strategy.reducing),
@@ -203,11 +268,11 @@ class Sums:
     def _slot_rows(self) -> int:
         return max(block.sizes[0] for block in self.blocks)
 
-    def _slots(self, count: int) -> Buffer | None:
+    def _slots(self, count: int, name: str = "arriving") -> Buffer | None:
         if count == 0:
             return None
         shape = (count * self._slot_rows, *self.buffer.shape[1:])
-        return self.plan.buffer(f"{self.buffer.name}_arriving", shape, self.buffer.dtype)
+        return self.plan.buffer(f"{self.buffer.name}_{name}", shape, self.buffer.dtype)
 
     def _slot(self, slots: Buffer | None, owner: int, number: int) -> Chunk:
         assert slots is not None

@@ -53,7 +53,9 @@ def reduce_scatter_tiles(
         plan: The plan.
         buffer: What tiles compute, all of it on every rank: [M, …]. With more than two ranks, or with `Combine.ROLE`
             and pushing, the plan gets another buffer for what is on its way, of (W - 1) / W the size; not with
-            `Combine.DESTINATION` or `Combine.STRATEGY`.
+            `Combine.DESTINATION` or `Combine.COLLECTIVE`. Where the strategy says how transfers between nodes are
+            carried out, a role adds the parts of its node before the sum goes to another node, and the plan gets a
+            buffer for either.
         strategy: The choices: `combine`, `direction`, `reducing`; and `realization`, as far as nccl leaves the
             collective itself in the plan. `syncopate.compile` makes the others, and takes this strategy if it is given
             none.
@@ -74,7 +76,7 @@ def reduce_scatter_tiles(
                 plan.output(part, rank=owner)
         return [token] * plan.world_size
     sums = Sums(plan, buffer, strategy)
-    done = sums.add(Combine(strategy.combine or Combine.TILES))
+    done = sums.add(None if strategy.combine is None else Combine(strategy.combine))
     with plan.claim(after=done):
         plan.reduce_scatter(buffer)
     for owner, block in enumerate(sums.blocks):
@@ -109,7 +111,8 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
     combine, shots = strategy.combine, strategy.shots
     if shots is None:
         nbytes = math.prod(buffer.shape) * DTYPES[buffer.dtype].nbytes
-        shots = choose_shots(nbytes, world) if combine is None else Shots.TWO
+        in_one = combine is None and strategy.between is None
+        shots = choose_shots(nbytes, world) if in_one else Shots.TWO
     sums = Sums(plan, buffer, strategy)
     if shots is Shots.ONE:
         if combine not in (None, Combine.ROLE):
@@ -118,7 +121,7 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
             )
         tokens = sums.everywhere()
     else:
-        done = sums.add(Combine(combine or Combine.TILES))
+        done = sums.add(None if combine is None else Combine(combine))
         arrived = [[token] for token in done]
         for owner, block in enumerate(sums.blocks):
             for peer in sums.peers(owner):

@@ -20,6 +20,7 @@ __all__ = [
     "copy_unit",
     "is_counted",
     "loads_remotely",
+    "merge_commands",
     "reduced_type",
     "role_parts",
     "roles_of",
@@ -30,10 +31,25 @@ UNITS: Final = (16, 8, 4, 2, 1)
 """Bytes that a communication role can move with one load and store."""
 
 
+_ON_STREAM: Final = np.array(
+    [
+        number in set(Realization) and Realization(number).is_on_stream
+        for number in range(max(Realization) + 1)
+    ]
+)
+
+
+def merge_commands(tables: Iterable[Mapping[str, Table]]) -> tuple[Table, Int64Array]:
+    """The commands of all ranks in one table, and the rank of each."""
+    each = [rank_tables["commands"] for rank_tables in tables]
+    ranks = np.repeat(np.arange(len(each)), [len(commands.values) for commands in each])
+    return Table(each[0].columns, np.concatenate([commands.values for commands in each])), ranks
+
+
 def split_commands(commands: Table) -> tuple[Int64Array, Int64Array]:
     """Indices of the commands of communication roles, role by role as kernels read them, and of the side stream's."""
     realization = commands.column("realization")
-    on_stream = np.isin(realization, [role for role in Realization if role.is_on_stream])
+    on_stream = _ON_STREAM[realization]
     device = np.flatnonzero(~on_stream)
     return device[np.argsort(realization[device], kind="stable")], np.flatnonzero(on_stream)
 
@@ -78,11 +94,8 @@ def role_parts(commands: Table, comm_ctas: int, ctas: int) -> dict[Realization, 
 
 def roles_of(tables: Iterable[Mapping[str, Table]]) -> frozenset[Realization]:
     """The device realizations of the commands of all ranks."""
-    used = {
-        Realization(value)
-        for rank_tables in tables
-        for value in np.unique(rank_tables["commands"].column("realization")).tolist()
-    }
+    commands, _ = merge_commands(tables)
+    used = {Realization(value) for value in set(commands.column("realization").tolist())}
     return frozenset(role for role in used if role.is_device)
 
 
@@ -92,10 +105,10 @@ def copy_unit(tables: Iterable[Mapping[str, Table]]) -> int:
     Args:
         tables: The tables of all ranks, which share one kernel.
     """
-    divisor = UNITS[0]
-    for rank_tables in tables:
-        commands = rank_tables["commands"]
-        device, _ = split_commands(commands)
+    commands, _ = merge_commands(tables)
+    device, _ = split_commands(commands)
+    columns = [
+        commands.columns.index(name)
         for name in (
             "src_offset",
             "dst_offset",
@@ -103,19 +116,18 @@ def copy_unit(tables: Iterable[Mapping[str, Table]]) -> int:
             "src_stride",
             "dst_stride",
             "part_stride",
-        ):
-            divisor = math.gcd(divisor, int(np.gcd.reduce(commands.column(name)[device])))
+        )
+    ]
+    common = int(np.gcd.reduce(commands.values[device][:, columns], axis=None))
+    divisor = math.gcd(UNITS[0], common)
     return next(unit for unit in UNITS if divisor % unit == 0)
 
 
 def loads_remotely(tables: Iterable[Mapping[str, Table]]) -> bool:
     """Whether some communication role loads from another rank."""
-    for rank, rank_tables in enumerate(tables):
-        commands = rank_tables["commands"]
-        device, _ = split_commands(commands)
-        if bool((commands.column("src_rank")[device] != rank).any()):
-            return True
-    return False
+    commands, ranks = merge_commands(tables)
+    device, _ = split_commands(commands)
+    return bool((commands.column("src_rank")[device] != ranks[device]).any())
 
 
 def is_counted(tables: Iterable[Mapping[str, Table]]) -> bool:
@@ -133,10 +145,8 @@ def is_counted(tables: Iterable[Mapping[str, Table]]) -> bool:
 
 def adds_unordered(tables: Iterable[Mapping[str, Table]]) -> bool:
     """Whether some command adds to what others may be adding to at the same time."""
-    return any(
-        bool((rank_tables["commands"].column("reduction") == CommandReduction.UNORDERED_SUM).any())
-        for rank_tables in tables
-    )
+    commands, _ = merge_commands(tables)
+    return bool((commands.column("reduction") == CommandReduction.UNORDERED_SUM).any())
 
 
 def reduced_type(
@@ -152,12 +162,11 @@ def reduced_type(
         SyncopateError: Commands reduce elements of several types, or of a type that cannot be added.
     """
     types: dict[str, str] = {}
-    for rank_tables in tables:
-        commands = rank_tables["commands"]
-        device, _ = split_commands(commands)
-        reducing = device[commands.column("reduction")[device] != CommandReduction.NONE]
-        for index in np.unique(commands.column("dst_buffer")[reducing]):
-            types.setdefault(buffers[index].dtype, buffers[index].name)
+    commands, _ = merge_commands(tables)
+    device, _ = split_commands(commands)
+    reducing = device[commands.column("reduction")[device] != CommandReduction.NONE]
+    for index in np.unique(commands.column("dst_buffer")[reducing]):
+        types.setdefault(buffers[index].dtype, buffers[index].name)
     if len(types) > 1:
         (one, first), (other, second) = list(types.items())[:2]
         raise SyncopateError(

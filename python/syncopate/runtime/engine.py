@@ -14,18 +14,45 @@ The words are the engine's own: a kernel that gives up changes them to values th
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from syncopate.abi import SignalKind, StateWord
 from syncopate.runtime import cuda
-from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp, Raise, awaited_words
+from syncopate.runtime.engine_plan import (
+    AwaitWord,
+    Call,
+    Copy,
+    EngineOp,
+    Exchange,
+    Raise,
+    awaited_words,
+)
 
 if TYPE_CHECKING:
     from syncopate.runtime.library import LibraryCalls
 
 _Bound = tuple[Callable[..., int], tuple[Any, ...], str]
 """A function, its arguments, and what errors call it."""
+
+LAST = sys.maxsize
+"""What stands for the number of a meeting behind all."""
+
+
+@dataclass
+class Leg:
+    """A piece of a list, up to a library call or to the end.
+
+    Attributes:
+        meeting: The number of the call or exchange at its end, among those of all ranks; `LAST` if there is none.
+        parts: Pieces of it, each but the first beginning with a wait.
+    """
+
+    meeting: int
+    parts: list[list[_Bound]] = field(default_factory=lambda: [[]])
+
 
 HIGH_PRIORITY = -5  # the driver clamps it to the highest that the GPU has
 
@@ -57,35 +84,47 @@ class Engine:
         self._mirror = (ctypes.c_int32 * 2).from_address(mirror)
         self.calls: list[Callable[[], int]] = []
         """What makes the library calls, in their order."""
-        self._legs: list[list[list[_Bound]]] = [[[]]]
-        # Copies whose source the caller may move: the part in which they stand, where there, and what they are.
-        self._input_copies: list[tuple[list[_Bound], int, Copy]] = []
-        calls = library(self.stream)
+        self.legs: list[Leg] = [Leg(LAST)]
+        # What reads an input that the caller may move: the part in which it stands, where there, and what it is.
+        self._reading: list[tuple[list[_Bound], int, Copy | Exchange]] = []
+        self._library = library(self.stream)
         self._add("cuMemcpyDtoHAsync_v2", mirror, state + 4 * StateWord.ENGINE_EPOCH, 8)
         for op in ops:
             if isinstance(op, AwaitWord):
-                self._legs[-1].append([])
+                self.legs[-1].parts.append([])
                 self._last.append(
                     _bind("cuStreamWaitValue32_v2", self.stream, op.address, 1, cuda.WAIT_VALUE_EQ)
                 )
                 self._last.append(_bind("cuStreamWriteValue32_v2", self.stream, op.address, 0, 0))
             elif isinstance(op, Copy):
                 if op.from_input:
-                    self._input_copies.append((self._last, len(self._last), op))
+                    self._reading.append((self._last, len(self._last), op))
                 self._last.append(self._bind_copy(op, 0))
-            elif isinstance(op, Call):
-                assert calls is not None, "a list with library calls, but no library"
-                self.calls.append(calls.bind(op))
-                self._last.append((self.calls[-1], (), op.kind.name))
-                # What follows is enqueued when all ranks have made the call.
-                finish = calls.finish()
-                self._legs.append([[] if finish is None else [(finish, (), op.kind.name)]])
+            elif isinstance(op, (Call, Exchange)):
+                self._bind_meeting(op)
             else:
                 self._bind_raise(op, state, mirror, same_device)
 
     @property
     def _last(self) -> list[_Bound]:
-        return self._legs[-1][-1]
+        return self.legs[-1].parts[-1]
+
+    def _bind_meeting(self, op: Call | Exchange) -> None:
+        assert self._library is not None, "a list with library calls, but no library"
+        name = op.kind.name if isinstance(op, Call) else "an exchange"
+        if isinstance(op, Call):
+            self.calls.append(self._library.bind(op))
+        else:
+            self.calls.append(self._library.bind_exchange(op))
+            if any(piece.input_offset is not None for piece in op.sends):
+                self._reading.append((self._last, len(self._last), op))
+        self._last.append((self.calls[-1], (), name))
+        self.legs[-1].meeting = op.meeting
+        # What follows is enqueued when all ranks have made the call.
+        self.legs.append(Leg(LAST))
+        finish = self._library.finish()
+        if finish is not None:
+            self._last.append((finish, (), name))
 
     def _add(self, name: str, *args: Any) -> None:
         self._last.append(_bind(name, *args, self.stream))
@@ -98,9 +137,13 @@ class Engine:
         return _bind("cuMemcpy2DAsync_v2", copy, self.stream)
 
     def place_input(self, address: int) -> None:
-        """Makes the copies out of the rank's own input start at an address."""
-        for part, index, op in self._input_copies:
-            part[index] = self._bind_copy(op, address)
+        """Makes what reads the rank's own input read it from an address."""
+        for part, index, op in self._reading:
+            if isinstance(op, Copy):
+                part[index] = self._bind_copy(op, address)
+            else:
+                assert self._library is not None
+                part[index] = (self._library.bind_exchange(op, address), (), "an exchange")
 
     def _bind_raise(
         self, op: Raise, state: int, mirror: int, same_device: Callable[[int], bool]
@@ -120,18 +163,9 @@ class Engine:
         """Makes the next list wait for what is on stream `main` now."""
         cuda.record_and_wait(self._fork, main, self.stream)
 
-    @property
-    def legs(self) -> int:
-        """In how many pieces the list is cut by library calls: each but the last ends with one, alike on all ranks."""
-        return len(self._legs)
-
-    def parts(self, leg: int) -> int:
-        """Number of parts of a leg; each but the first begins with a wait."""
-        return len(self._legs[leg])
-
-    def enqueue(self, leg: int, part: int) -> None:
-        """Puts a part of the list on the side stream; the parts have to follow each other in order."""
-        for entry, args, name in self._legs[leg][part]:
+    def enqueue(self, leg: Leg, part: int) -> None:
+        """Puts a part of a leg on the side stream; they have to follow each other in order."""
+        for entry, args, name in leg.parts[part]:
             code = entry(*args)
             if code:
                 cuda.check(code, name)

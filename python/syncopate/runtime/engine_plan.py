@@ -15,13 +15,15 @@ call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from syncopate.abi import CommandReduction, LibraryCall, Realization, SignalKind
+import numpy as np
+
+from syncopate.abi import NO_EXCHANGE, CommandReduction, LibraryCall, Realization, SignalKind
 from syncopate.errors import InternalError
 from syncopate.runtime.commands import split_commands
-from syncopate.runtime.interface import Program
+from syncopate.runtime.interface import Program, Table
 from syncopate.runtime.linking import (
     Addresses,
     from_own_input,
@@ -83,6 +85,7 @@ class Call:
         dst_stride: Bytes from what an all-to-all brings from one rank to what it brings from the next.
         nbytes: Bytes of what one rank gets from one, or, of an all-reduce, of all of it.
         parts: Ranks for each of which there are so many at the source; 1 for an all-reduce.
+        meeting: Its number among the calls and exchanges of the plan, which all ranks have in this order.
     """
 
     kind: LibraryCall
@@ -94,6 +97,7 @@ class Call:
     dst_stride: int
     nbytes: int
     parts: int
+    meeting: int
 
     @property
     def read_bytes(self) -> int:
@@ -107,7 +111,41 @@ class Call:
         return tuple(self.dst_offset + number * self.dst_stride for number in range(count))
 
 
-EngineOp = AwaitWord | Copy | Raise | Call
+@dataclass(frozen=True)
+class Piece:
+    """Bytes, one behind the other, that go to another rank or come from it.
+
+    Attributes:
+        peer: The other rank.
+        address: Where they are at this rank, or are to be.
+        nbytes: How many.
+        input_offset: Where they begin in the rank's own input, if they are to be read wherever the caller keeps that.
+    """
+
+    peer: int
+    address: int
+    nbytes: int
+    input_offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Send to and receive from other ranks by the library, all at the same time.
+
+    Attributes:
+        meeting: As for `Call`.
+        members: The ranks that have a part in it.
+        sends: What goes to others; to one of them, in the order in which it receives.
+        receives: What comes from them.
+    """
+
+    meeting: int
+    members: tuple[int, ...]
+    sends: tuple[Piece, ...]
+    receives: tuple[Piece, ...]
+
+
+EngineOp = AwaitWord | Copy | Raise | Call | Exchange
 
 
 def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[EngineOp, ...]:
@@ -124,6 +162,11 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
     layout = program.signal_layout
     ops: list[EngineOp] = []
     _, engine = split_commands(tables["commands"])
+    members = _find_members(program)
+    calls = len(members)
+    # What is to be raised when an exchange is over, of which there are several commands.
+    behind: list[Raise] = []
+    exchanges = commands_of_exchanges(tables["commands"])
     for index in map(int, engine):
         row = commands[index]
         for wait in waits[row["wait_begin"] : row["wait_end"]]:
@@ -133,22 +176,35 @@ def plan_engine(program: Program, rank: int, addresses: Addresses) -> tuple[Engi
                     f"which counts; only for twins"
                 )
             ops.append(AwaitWord(addresses.flag(rank, wait["signal"])))
-        if row["realization"] == Realization.NCCL:
-            ops.append(_call(row))
+        if row["realization"] == Realization.NCCL and row["transfer"] < 0:
+            ops.append(_call(row, calls))
+            calls += 1
+            continue
+        exchange = row["exchange"]
+        if exchange != NO_EXCHANGE:
+            mine = [commands[number] for number in exchanges[exchange]]
+            if index == exchanges[exchange][0]:
+                begin = own_input[1] if own_input is not None else 0
+                inputs = {number: begin for number in exchanges[exchange] if own[number]}
+                ops.append(
+                    Exchange(
+                        exchange,
+                        members[exchange],
+                        *_pieces(rank, exchanges[exchange], mine, inputs, addresses),
+                    )
+                )
+            for signal in signals[row["signal_begin"] : row["signal_end"]]:
+                behind.append(_raise(rank, index, signal, addresses))
+            if index == exchanges[exchange][-1]:
+                ops += behind
+                behind = []
             continue
         copy = _copy(row, addresses)
         if own[index] and own_input is not None:
             copy = replace(copy, src=row["src_offset"] - own_input[1], from_input=True)
         ops.append(copy)
         for signal in signals[row["signal_begin"] : row["signal_end"]]:
-            kind = SignalKind(signal["kind"])
-            if kind is SignalKind.ADD:
-                raise InternalError(
-                    f"rank {rank}, command {index}: a copy engine cannot add to flag {signal['signal']}"
-                )
-            ops.append(
-                Raise(addresses.flag(signal["rank"], signal["signal"]), signal["rank"], kind)
-            )
+            ops.append(_raise(rank, index, signal, addresses))
     if ops:
         ops.append(Raise(addresses.flag(rank, layout.engine_done), rank, SignalKind.EPOCH))
     return tuple(ops)
@@ -159,7 +215,87 @@ def awaited_words(ops: Sequence[EngineOp]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(op.address for op in ops if isinstance(op, AwaitWord)))
 
 
-def _call(row: dict[str, int]) -> Call:
+def uses_library(program: Program) -> bool:
+    """Whether a library moves something for some rank: then all ranks need it, since they connect together."""
+    return any(
+        bool(
+            np.any(program.rank_tables(rank)["commands"].column("realization") == Realization.NCCL)
+        )
+        for rank in range(program.world_size)
+    )
+
+
+def has_exchanges(program: Program) -> bool:
+    """Whether it does so in exchanges, for which the kernel may wait."""
+    return bool(_find_members(program))
+
+
+def commands_of_exchanges(commands: Table) -> dict[int, list[int]]:
+    """By exchange, the rows of a rank's commands that belong to it, in order."""
+    exchanges: dict[int, list[int]] = {}
+    column = commands.column("exchange")
+    for row in np.flatnonzero(column != NO_EXCHANGE).tolist():
+        exchanges.setdefault(int(column[row]), []).append(row)
+    return exchanges
+
+
+def _find_members(program: Program) -> list[tuple[int, ...]]:
+    """By exchange, the ranks that have a part in it."""
+    members: dict[int, list[int]] = {}
+    for rank in range(program.world_size):
+        for exchange in commands_of_exchanges(program.rank_tables(rank)["commands"]):
+            members.setdefault(exchange, []).append(rank)
+    return [tuple(members[exchange]) for exchange in sorted(members)]
+
+
+def _raise(rank: int, index: int, signal: Mapping[str, int], addresses: Addresses) -> Raise:
+    kind = SignalKind(signal["kind"])
+    if kind is SignalKind.ADD:
+        raise InternalError(
+            f"rank {rank}, command {index}: a copy engine cannot add to flag {signal['signal']}"
+        )
+    return Raise(addresses.flag(signal["rank"], signal["signal"]), signal["rank"], kind)
+
+
+def _pieces(
+    rank: int,
+    numbers: Sequence[int],
+    rows: Sequence[Mapping[str, int]],
+    inputs: Mapping[int, int],
+    addresses: Addresses,
+) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """What a rank sends and receives by some of its commands.
+
+    Args:
+        rank: The rank.
+        numbers: The commands' rows in the table.
+        rows: What they say.
+        inputs: For those that send the rank's own input, where that begins in its buffer.
+        addresses: Where the rank's buffers are.
+    """
+    sends: list[Piece] = []
+    receives: list[Piece] = []
+    for number, row in zip(numbers, rows, strict=True):
+        count, nbytes = row["rows"], row["row_bytes"]
+        # Both ends cut alike.
+        if row["src_stride"] == nbytes == row["dst_stride"]:
+            count, nbytes = 1, count * nbytes
+        side, other = ("src", "dst") if row["src_rank"] == rank else ("dst", "src")
+        base = addresses.buffers[rank][row[f"{side}_buffer"]]
+        for place in range(count):
+            offset = row[f"{side}_offset"] + place * row[f"{side}_stride"]
+            begin = inputs.get(number)
+            piece = Piece(
+                row[f"{other}_rank"],
+                base + offset,
+                nbytes,
+                None if begin is None else offset - begin,
+            )
+            (sends if side == "src" else receives).append(piece)
+    return tuple(sends), tuple(receives)
+
+
+def _call(row: dict[str, int], meeting: int) -> Call:
     return Call(
         LibraryCall(row["transfer"]),
         CommandReduction(row["reduction"]),
@@ -170,6 +306,7 @@ def _call(row: dict[str, int]) -> Call:
         row["dst_stride"],
         row["row_bytes"],
         max(row["rows"], row["parts"]),
+        meeting,
     )
 
 

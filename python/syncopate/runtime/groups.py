@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from syncopate.abi import CommandReduction
+from syncopate.runtime.engine_plan import Exchange
 from syncopate.runtime.fault_board import FaultBoard
 
 Enqueue = Callable[[], int]
@@ -17,7 +18,7 @@ class SymmetricAllocation:
     """Memory of the same size on every rank.
 
     Attributes:
-        addresses: For each rank, the address of its memory as this process sees it.
+        addresses: For each rank, the address of its memory as this process sees it; 0 for those that are out of reach.
         tensors: For each local rank, its memory as a torch uint8 tensor, which keeps it alive.
         handle: Whatever else has to stay alive.
     """
@@ -48,6 +49,22 @@ class Library(Protocol):
     def all_to_all(self, outputs: Sequence[Any], tensors: Sequence[Any], stream: int) -> Enqueue:
         """Sends each rank its tensor, and gets one from each."""
 
+    def exchange(
+        self,
+        op: Exchange,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        stream: int,
+    ) -> Enqueue:
+        """Sends to and receives from other ranks, all at the same time.
+
+        Args:
+            op: The exchange.
+            sends: Of each piece the other rank, the address and the number of bytes.
+            receives: Likewise.
+            stream: Raw handle of the stream.
+        """
+
     def finish(self, stream: int) -> Enqueue | None:
         """What makes the stream wait for the last call, which all ranks have made; None if the call itself does."""
 
@@ -68,6 +85,9 @@ class Group(Protocol):
     @property
     def local_ranks(self) -> Sequence[int]:
         """The ranks of this process, in ascending order."""
+
+    def reaches(self, rank: int, other: int) -> bool:
+        """Whether a local rank can access the memory of another one."""
 
     def device(self, rank: int) -> int:
         """CUDA ordinal of a local rank's GPU."""

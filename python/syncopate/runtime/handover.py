@@ -20,6 +20,7 @@ __all__ = [
     "handing_tile",
     "queued_commands",
     "ring_role",
+    "tile_numbers",
 ]
 
 
@@ -67,6 +68,18 @@ def _positions(tables: Mapping[str, Table]) -> Int64Array:
     if 0 < len(tables["tile_groups"].values) < len(order):
         order = order[tiles.column("c2")[order] == 0]
     return order
+
+
+def tile_numbers(tables: Mapping[str, Table]) -> Int64Array:
+    """The number, row-major in the grid, of the tile at each position of the order; zeros if no tile stores a chunk."""
+    tiles, groups = tables["tiles"], tables["tile_groups"]
+    if not len(groups.values):
+        return np.zeros(len(tiles.values), np.int64)
+    # As in `_positions`: the third coordinate of parts is none of their tile.
+    names = ("c0", "c1") if len(groups.values) < len(tiles.values) else ("c0", "c1", "c2")
+    cells = np.stack([tiles.column(name) for name in names], axis=1)
+    numbers: Int64Array = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 def _handed(tables: Mapping[str, Table]) -> Int64Array:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from syncopate.abi import LibraryCall
-from syncopate.runtime.engine_plan import Call
+from syncopate.runtime.engine_plan import Call, Exchange, Piece
 from syncopate.runtime.groups import Library
 from syncopate.runtime.interface import BufferSpec
 from syncopate.runtime.tensors import torch_dtype
@@ -45,6 +45,23 @@ class LibraryCalls:
                 return library.reduce_scatter(targets[0], source, op.reduction, stream)
             case LibraryCall.ALL_TO_ALL:
                 return library.all_to_all(targets, source.chunk(op.parts), stream)
+
+    def bind_exchange(self, op: Exchange, input_address: int | None = None) -> Callable[[], int]:
+        """What enqueues an exchange.
+
+        Args:
+            op: The exchange.
+            input_address: Where the rank's own input is, if that is not its buffer.
+        """
+
+        def place(piece: Piece) -> tuple[int, int, int]:
+            address = piece.address
+            if input_address is not None and piece.input_offset is not None:
+                address = input_address + piece.input_offset
+            return piece.peer, address, piece.nbytes
+
+        sends, receives = map(place, op.sends), map(place, op.receives)
+        return self._library.exchange(op, tuple(sends), tuple(receives), self._stream)
 
     def finish(self) -> Callable[[], int] | None:
         """What makes the stream wait for the last call, if that is not done by the call itself."""

@@ -8,7 +8,7 @@ behind the plan's waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,12 @@ from syncopate.abi import (
 )
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.commands import copy_unit, role_parts, split_commands
-from syncopate.runtime.handover import find_handover, queued_commands, ring_role
+from syncopate.runtime.handover import (
+    find_handover,
+    queued_commands,
+    ring_role,
+    tile_numbers,
+)
 from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
 
 _SPARE_UNITS = 1 << 16
@@ -180,11 +185,7 @@ def link_rank(
     rows = part(where.tiles, np.int32, len(tables["tiles"].values), abi.TILE_STRIDE)
     for tile_field in _COLUMNS_OF_TILES:
         rows[:, tile_field] = _as_int32(rank, tables, "tiles", tile_field.name.lower())
-    # The third coordinate of a smaller grid is the number of a part.
-    grid = tuple(program.tiles)
-    rows[:, TileField.NUMBER] = np.ravel_multi_index(
-        tuple(rows[:, TileField.C0 + dim] for dim in range(len(grid))), grid, mode="clip"
-    )
+    rows[:, TileField.NUMBER] = tile_numbers(tables)
     if _count_steps(tables):
         rows[:, TileField.STEP_BEGIN] = _as_int32(rank, tables, "tile_steps", "begin")
         rows[:, TileField.STEP_END] = _as_int32(rank, tables, "tile_steps", "end")
@@ -272,6 +273,37 @@ def link_rank(
     for word, value in words.items():
         context[word] = value
     return upload
+
+
+def check_reach(program: Program, rank: int, reached: Sequence[bool]) -> None:
+    """Checks that a rank's tables access no memory but that which it reaches.
+
+    Args:
+        program: The program.
+        rank: The rank.
+        reached: By rank, whether its memory is.
+
+    Raises:
+        SyncopateError: They do.
+    """
+    tables = program.rank_tables(rank)
+    # What NCCL moves is accessed by its own rank only, and is in the tables of both.
+    commands = tables["commands"]
+    alone = commands.column("exchange") == abi.NO_EXCHANGE
+    accessed = {
+        "a transfer": np.concatenate(
+            [commands.column(name)[alone] for name in ("src_rank", "dst_rank")]
+        ),
+        "a flag": tables["signals"].column("rank"),
+    }
+    for what, ranks in accessed.items():
+        for other in np.unique(ranks).tolist():
+            if not reached[other]:
+                raise SyncopateError(
+                    f"program {program.name}: rank {rank} accesses the memory of rank {other}, which it does not "
+                    f"reach, for {what}; let NCCL carry out transfers between nodes, as by Strategy(between='nccl') "
+                    "with a mesh of [nodes, ranks of a node]"
+                )
 
 
 def initial_flags(signals: SignalLayout, world_size: int) -> npt.NDArray[np.int32]:

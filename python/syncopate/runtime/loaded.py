@@ -16,6 +16,7 @@ from syncopate.runtime import cuda
 from syncopate.runtime.faults import decode_fault
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
+from syncopate.runtime.linking import check_reach
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState
 from syncopate.runtime.remap import slot_table
@@ -71,6 +72,8 @@ class LoadedProgram:
                 f"group: expects {program.world_size} ranks, for which program {program.name} was compiled, "
                 f"but got {group.world_size}"
             )
+        for rank in group.local_ranks:
+            check_reach(program, rank, [group.reaches(rank, q) for q in range(program.world_size)])
         plan = plan_memory(program)
         if self._memory is None or plan.nbytes > self._nbytes:
             self._memory, self._nbytes = group.allocate(plan.nbytes), plan.nbytes
@@ -199,11 +202,12 @@ class LoadedProgram:
             # Part by part, since a rank may wait for what another rank's engine brought in an earlier part, and up to
             # a library call on all ranks before anything behind it on one.
             engines = [state.engine for state in states if state.engine is not None]
-            for leg in range(max((engine.legs for engine in engines), default=0)):
-                there = [engine for engine in engines if leg < engine.legs]
-                for part in range(max(engine.parts(leg) for engine in there)):
-                    for engine in there:
-                        if part < engine.parts(leg):
+            legs = [(leg, engine) for engine in engines for leg in engine.legs]
+            for meeting in sorted({leg.meeting for leg, _ in legs}):
+                there = [entry for entry in legs if entry[0].meeting == meeting]
+                for part in range(max(len(leg.parts) for leg, _ in there)):
+                    for leg, engine in there:
+                        if part < len(leg.parts):
                             engine.enqueue(leg, part)
             for state, stream in zip(states, streams, strict=True):
                 state.launch(stream)

@@ -63,6 +63,10 @@ class LocalGroup:
         """All ranks."""
         return range(self._world_size)
 
+    def reaches(self, rank: int, other: int) -> bool:
+        """Always."""
+        return True
+
     def device(self, rank: int) -> int:
         """The one GPU."""
         return self._device

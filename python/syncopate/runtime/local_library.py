@@ -6,12 +6,15 @@ may not load code or allocate memory: both may wait for everything that runs, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
 from syncopate.abi import CommandReduction
+from syncopate.runtime import cuda
+from syncopate.runtime.engine_plan import Exchange
 
 __all__ = ["LocalLibrary", "Meeting"]
 
@@ -24,15 +27,19 @@ class _Given:
     targets: tuple[torch.Tensor, ...]
 
 
-Work = Callable[[Sequence[_Given]], None]
-"""What the last rank to come enqueues, for all."""
+@dataclass(frozen=True)
+class _Parcels:
+    """What a rank comes to an exchange with: of each piece the other rank, the address and the number of bytes."""
+
+    sends: Sequence[tuple[int, int, int]]
+    receives: Sequence[tuple[int, int, int]]
 
 
 @dataclass
 class _Round:
-    """One call of all ranks."""
+    """One call of all that have a part in it."""
 
-    given: dict[int, _Given] = field(default_factory=dict)
+    given: dict[int, Any] = field(default_factory=dict)
     arrived: list[torch.cuda.Event] = field(default_factory=list)
     done: torch.cuda.Event | None = None
 
@@ -42,31 +49,44 @@ class Meeting:
 
     def __init__(self, world_size: int) -> None:
         self.world_size = world_size
-        self._made = [0] * world_size
-        self._rounds: dict[int, _Round] = {}
+        self._open: dict[int, _Round] = {}
+        self._last: dict[int, _Round] = {}
 
-    def join(self, rank: int, given: _Given, work: Work) -> None:
-        """Enqueues what the last rank to come does behind what the streams of all have come to."""
+    def join(
+        self,
+        number: int,
+        rank: int,
+        members: Sequence[int],
+        given: Any,
+        work: Callable[[Mapping[int, Any]], None],
+    ) -> None:
+        """Enqueues what the last rank to come does behind what the streams of all have come to.
+
+        Args:
+            number: Of the call or exchange, among those of the program; it is over before it comes again.
+            rank: Who comes.
+            members: Who has a part in it.
+            given: What the rank comes with.
+            work: What the last one enqueues, for all: a function of what each has come with.
+        """
         stream = torch.cuda.current_stream()
-        number = self._made[rank]
-        self._made[rank] = number + 1
-        this = self._rounds.setdefault(number, _Round())
-        self._rounds.pop(number - 2, None)
+        this = self._last[rank] = self._open.setdefault(number, _Round())
         this.given[rank] = given
         arrived = torch.cuda.Event()
         arrived.record(stream)
         this.arrived.append(arrived)
-        if len(this.given) < self.world_size:
+        if len(this.given) < len(members):
             return
+        del self._open[number]
         for event in this.arrived:
             stream.wait_event(event)
-        work([this.given[rank] for rank in range(self.world_size)])
+        work({member: this.given[member] for member in members})
         this.done = torch.cuda.Event()
         this.done.record(stream)
 
     def finish(self, rank: int) -> None:
         """Makes the current stream wait for the rank's last call."""
-        done = self._rounds[self._made[rank] - 1].done
+        done = self._last[rank].done
         assert done is not None, "a call that not all ranks have made"
         torch.cuda.current_stream().wait_event(done)
 
@@ -79,6 +99,7 @@ class LocalLibrary:
 
     def __init__(self, rank: int, device: int, meeting: Meeting) -> None:
         self._rank, self._device, self._meeting = rank, device, meeting
+        self._calls = 0
 
     def all_reduce(
         self, tensor: torch.Tensor, reduction: CommandReduction, stream: int
@@ -136,6 +157,34 @@ class LocalLibrary:
 
         return self._bind(_Given(tuple(tensors), tuple(outputs)), work, stream)
 
+    def exchange(
+        self,
+        op: Exchange,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        stream: int,
+    ) -> Callable[[], int]:
+        """By copies; those of the driver have no code to load."""
+
+        def work(parts: Mapping[int, _Parcels]) -> None:
+            on = torch.cuda.current_stream().cuda_stream
+            for rank, part in parts.items():
+                # What goes from one rank to another arrives in the order in which it was sent.
+                taken = {other: iter(of(parts[other].sends, rank)) for other in parts}
+                for peer, address, nbytes in part.receives:
+                    _, source, sent = next(taken[peer])
+                    assert sent == nbytes, "ranks that cut what they exchange in different ways"
+                    cuda.call("cuMemcpyAsync", address, source, nbytes, on)
+
+        def of(pieces: Sequence[tuple[int, int, int]], rank: int) -> list[tuple[int, int, int]]:
+            return [piece for piece in pieces if piece[0] == rank]
+
+        parcels = _Parcels(tuple(sends), tuple(receives))
+        return self._on_stream(
+            stream,
+            lambda: self._meeting.join(op.meeting, self._rank, op.members, parcels, work),
+        )
+
     def finish(self, stream: int) -> Callable[[], int] | None:
         """Waits for the last call."""
         return self._on_stream(stream, lambda: self._meeting.finish(self._rank))
@@ -146,11 +195,24 @@ class LocalLibrary:
     def abort(self) -> None:
         """Nothing: no rank waits inside of a call."""
 
-    def _bind(self, given: _Given, work: Work, stream: int) -> Callable[[], int]:
+    def _bind(
+        self, given: _Given, work: Callable[[Sequence[_Given]], None], stream: int
+    ) -> Callable[[], int]:
         # Alone with itself, so that the code of all operations is loaded.
-        self._on_stream(stream, lambda: work([given] * self._meeting.world_size))()
+        world = self._meeting.world_size
+        self._on_stream(stream, lambda: work([given] * world))()
         torch.cuda.synchronize(self._device)
-        return self._on_stream(stream, lambda: self._meeting.join(self._rank, given, work))
+        # Exchanges have numbers of their own, from 0 on.
+        self._calls -= 1
+        number = self._calls
+
+        def carry_out(parts: Mapping[int, _Given]) -> None:
+            work([parts[rank] for rank in range(world)])
+
+        def join() -> None:
+            self._meeting.join(number, self._rank, range(world), given, carry_out)
+
+        return self._on_stream(stream, join)
 
     def _on_stream(self, stream: int, enqueue: Callable[[], None]) -> Callable[[], int]:
         external = torch.cuda.ExternalStream(stream, device=self._device)

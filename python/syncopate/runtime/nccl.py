@@ -16,6 +16,7 @@ import torch
 
 from syncopate.abi import CommandReduction
 from syncopate.errors import SyncopateError
+from syncopate.runtime.engine_plan import Exchange
 
 __all__ = ["Communicator", "Nccl", "new_id"]
 
@@ -200,19 +201,26 @@ class Nccl:
         self, outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], stream: int
     ) -> Callable[[], int]:
         """By as many sends and receives, in one group."""
-        steps = [_function("ncclGroupStart")]
-        for peer, (got, given) in enumerate(zip(outputs, tensors, strict=True)):
-            for name, part in (("ncclSend", given), ("ncclRecv", got)):
-                steps.append(self._bind(name, stream, part.data_ptr(), part.nbytes, _BYTES, peer))
-        steps.append(_function("ncclGroupEnd"))
+        return self._bind_group(
+            [
+                (name, stream, peer, part.data_ptr(), part.nbytes)
+                for peer, (got, given) in enumerate(zip(outputs, tensors, strict=True))
+                for name, part in (("ncclSend", given), ("ncclRecv", got))
+            ]
+        )
 
-        def run() -> int:
-            self._expect_open()
-            for step in steps:
-                _check(step(), "a group of sends and receives")
-            return 0
-
-        return run
+    def exchange(
+        self,
+        op: Exchange,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        stream: int,
+    ) -> Callable[[], int]:
+        """By as many sends and receives, in one group; in any order but for those of the same two ranks."""
+        return self._bind_group(
+            [("ncclSend", stream, *piece) for piece in sends]
+            + [("ncclRecv", stream, *piece) for piece in receives]
+        )
 
     def finish(self, stream: int) -> Callable[[], int] | None:
         """Nothing: a call ends on the stream itself."""
@@ -234,6 +242,25 @@ class Nccl:
                 "the communicator of this program's library calls is gone, after a fault or with its group; "
                 "load the program again"
             )
+
+    def _bind_group(self, parts: Sequence[tuple[str, int, int, int, int]]) -> Callable[[], int]:
+        """Sends and receives: by which function, on which stream, with which rank, from where, how many bytes."""
+        steps = [
+            _function("ncclGroupStart"),
+            *(
+                self._bind(name, stream, address, nbytes, _BYTES, peer)
+                for name, stream, peer, address, nbytes in parts
+            ),
+            _function("ncclGroupEnd"),
+        ]
+
+        def run() -> int:
+            self._expect_open()
+            for step in steps:
+                _check(step(), "a group of sends and receives")
+            return 0
+
+        return run
 
     def _bind(self, name: str, stream: int, *args: int) -> Callable[[], int]:
         entry, communicator = _function(name), self._communicator

@@ -9,11 +9,15 @@ import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
 from torch.distributed import distributed_c10d
 
+from syncopate.abi import align
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.fault_board import FaultBoard, StoreBoard
 from syncopate.runtime.groups import Library, SymmetricAllocation
 from syncopate.runtime.nccl import Communicator, Nccl, new_id
+
+ALIGNMENT = 1024
+"""Of memory that is nobody else's, as that of a symmetric allocation, which begins on a page."""
 
 _communicators: dict[tuple[tuple[int, ...], int, int], list[Communicator]] = {}
 """By the ranks of the job, CTAs and GPU: the communicators that this process has, the last one being in use."""
@@ -23,13 +27,19 @@ _loads: dict[tuple[int, ...], int] = {}
 
 
 class ProcessGroup:
-    """The ranks of a torch process group, each with its own GPU of one host (or of one NVLink domain)."""
+    """The ranks of a torch process group, each with its own GPU, on one or several nodes.
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
+    A node is what reaches one another's memory: the GPUs of a host, or of an NVLink domain.
+    """
+
+    def __init__(
+        self, group: dist.ProcessGroup | None = None, node: dist.ProcessGroup | None = None
+    ) -> None:
         """Wraps a process group.
 
         Args:
             group: A torch process group; by default all processes. The current CUDA device is this rank's GPU.
+            node: The ranks of it that are on this rank's node, if not all are. Between nodes only NCCL moves anything.
 
         Raises:
             SyncopateError: torch.distributed is not initialized, or there is no GPU.
@@ -45,6 +55,9 @@ class ProcessGroup:
         self._world_size: int = dist.get_world_size(self._group)
         self._device: int = torch.cuda.current_device()
         self._members = tuple(dist.get_process_group_ranks(self._group))
+        self._node = node if node is not None else self._group
+        near = dist.get_process_group_ranks(self._node)
+        self._near = tuple(self._members.index(rank) for rank in near)
 
     @property
     def rank(self) -> int:
@@ -60,6 +73,10 @@ class ProcessGroup:
     def local_ranks(self) -> Sequence[int]:
         """This process's rank."""
         return (self._rank,)
+
+    def reaches(self, rank: int, other: int) -> bool:
+        """Whether both are on the node."""
+        return other in self._near
 
     def device(self, rank: int) -> int:
         """CUDA ordinal of this rank's GPU."""
@@ -78,20 +95,24 @@ class ProcessGroup:
         return None
 
     def allocate(self, nbytes: int) -> SymmetricAllocation:
-        """Zeroed symmetric memory; a rendezvous of all ranks."""
-        tensor = symm_mem.empty(
-            nbytes, dtype=torch.uint8, device=torch.device("cuda", self._device)
-        )
-        handle = symm_mem.rendezvous(tensor, group=self._group)
+        """Zeroed symmetric memory; a rendezvous of the ranks of each node."""
+        device = torch.device("cuda", self._device)
+        addresses = [0] * self._world_size
+        if len(self._near) == 1:
+            alone = torch.zeros(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
+            addresses[self._rank] = align(alone.data_ptr(), ALIGNMENT)
+            own = alone[addresses[self._rank] - alone.data_ptr() :][:nbytes]
+            return SymmetricAllocation(tuple(addresses), {self._rank: own})
+        tensor = symm_mem.empty(nbytes, dtype=torch.uint8, device=device)
+        handle = symm_mem.rendezvous(tensor, group=self._node)
         tensor.zero_()
         # A tensor may start behind the base of its block, by a different distance on every rank.
-        inset = tensor.data_ptr() - int(handle.buffer_ptrs[self._rank])
-        insets: list[int] = [0] * self._world_size
-        dist.all_gather_object(insets, inset, group=self._group)
-        addresses = tuple(
-            int(base) + more for base, more in zip(handle.buffer_ptrs, insets, strict=True)
-        )
-        return SymmetricAllocation(addresses, {self._rank: tensor}, handle)
+        inset = tensor.data_ptr() - int(handle.buffer_ptrs[self._near.index(self._rank)])
+        insets: list[int] = [0] * len(self._near)
+        dist.all_gather_object(insets, inset, group=self._node)
+        for rank, base, more in zip(self._near, handle.buffer_ptrs, insets, strict=True):
+            addresses[rank] = int(base) + more
+        return SymmetricAllocation(tuple(addresses), {self._rank: tensor}, handle)
 
     def library(self, rank: int, ctas: int) -> Library:
         """NCCL, by the communicator of these ranks for that number of CTAs.

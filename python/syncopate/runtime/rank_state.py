@@ -16,7 +16,12 @@ from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.engine_plan import Call, library_ctas, plan_engine
+from syncopate.runtime.engine_plan import (
+    has_exchanges,
+    library_ctas,
+    plan_engine,
+    uses_library,
+)
 from syncopate.runtime.groups import Group, Library, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
@@ -108,9 +113,7 @@ class RankState:
         self._guard = self._load_guard(base)
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
-        self.library: Library | None = None
-        if any(isinstance(op, Call) for op in ops):
-            self.library = self._load_library(group)
+        self.library = self._load_library(group) if uses_library(program) else None
         if ops:
             self.engine = Engine(
                 ops,
@@ -155,9 +158,14 @@ class RankState:
 
     def _load_library(self, group: Group) -> Library:
         multiprocessors = cuda.multiprocessors(self.device)
-        return group.library(
-            self.rank, library_ctas(multiprocessors, math.prod(self._program.grid))
-        )
+        ctas = library_ctas(multiprocessors, math.prod(self._program.grid))
+        if ctas == 0 and has_exchanges(self._program):
+            raise SyncopateError(
+                f"program {self._program.name} launches {math.prod(self._program.grid)} CTAs, which leaves none of "
+                f"{multiprocessors} multiprocessors to the library, while they wait for what it moves; compile it for "
+                "fewer CTAs"
+            )
+        return group.library(self.rank, ctas)
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
@@ -309,8 +317,8 @@ class RankState:
     def enqueue_engine(self) -> None:
         """Puts the engine commands on the side stream; before `launch`, since a copy may turn out to need an SM."""
         if self.engine is not None:
-            for leg in range(self.engine.legs):
-                for part in range(self.engine.parts(leg)):
+            for leg in self.engine.legs:
+                for part in range(len(leg.parts)):
                     self.engine.enqueue(leg, part)
 
     def launch(self, stream: int) -> None:
@@ -322,6 +330,9 @@ class RankState:
     def result(self) -> Any:
         """The output of the last call, a tuple if there are several: the kernel's tensors, then parts of buffers."""
         outputs = self._outputs + self._given_back
+        # The caller's tensors are not kept alive until the next call.
+        self._outputs.clear()
+        self._staged.clear()
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     # Faults.

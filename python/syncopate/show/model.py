@@ -241,7 +241,7 @@ def _read_moves(
         for number in range(row["command_begin"], row["command_end"])
     }
     for number, row in enumerate(tables["commands"]):
-        if row["realization"] == Realization.NCCL:
+        if row["transfer"] < STAGING:
             continue
         move = _Move(row, by, handed.get(number))
         if moves and moves[-1].key == move.key:
@@ -374,7 +374,7 @@ def read_lanes(program: Any) -> list[Lane]:
 
 
 def _calls(program: Any, table: Mapping[str, list[Row]]) -> tuple[Call, ...]:
-    rows = [row for row in table["commands"] if row["realization"] == Realization.NCCL]
+    rows = [row for row in table["commands"] if row["transfer"] < STAGING]
     return tuple(
         Call(
             LibraryCall(row["transfer"]).name.lower(),

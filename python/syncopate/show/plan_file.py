@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
 from syncopate.errors import PlanError, SyncopateError
-from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.ir import name_file, new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
 from syncopate.plan.schedule import Access, Schedule, read_schedule
@@ -94,21 +93,7 @@ def find_accesses(program: Any) -> tuple[Access, ...]:
 
 def _lower(text: str, options: str, file: str) -> ir.Module:
     check_options(options)
-    with _name_file(file):
+    with name_file(file):
         module = parse(text, new_context())
         run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
     return module
-
-
-@contextlib.contextmanager
-def _name_file(file: str) -> Iterator[None]:
-    """Puts a file's name where MLIR, which has got its text, can only say `-`."""
-    try:
-        yield
-    except PlanError as error:
-        if not file:
-            raise
-        named = re.sub(
-            r"^(\s*)-:(?=\d)", lambda m: f"{m[1]}{file}:", str(error), flags=re.MULTILINE
-        )
-        raise PlanError(named) from None

@@ -20,8 +20,9 @@ _MEANS = {
     "starts with the kernel, no host in between, takes the SMs of those CTAs",
     "ldst_colocated": "by four more warps of each computing CTA with 16-byte loads and stores; "
     "starts with the kernel, no host in between, small pieces cost little",
-    "nccl": "by calls of NCCL on a side stream, each of what a group of tiles has stored side by side; it takes the "
-    "SMs that the computation leaves free, reaches every rank that NCCL does, best for few large messages",
+    "nccl": "by NCCL on a side stream: one rank sends and another receives, or calls of all ranks take what a group of "
+    "tiles has stored side by side; it takes the SMs that the computation leaves free, reaches every rank that NCCL "
+    "does, best for few large messages",
 }
 
 _COMBINES = {

@@ -2,6 +2,9 @@
 
 A rank's memory is read from when its stream comes to the call until the call ends, and nobody's call ends before all
 streams have come to it. Then every stream has seen what all of them had, and every rank's memory is written.
+
+An exchange is over at a rank when what it receives has been sent, whoever else is late. What it sends is read from when
+its stream comes to it until then, and whoever receives it has seen what the sender had.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from syncopate.abi import CommandReduction, LibraryCall
-from syncopate.runtime.engine_plan import Call
+from syncopate.runtime.engine_plan import Call, Exchange
 from syncopate.runtime.interface import BufferSpec
 from syncopate.sim.clocks import Vector
 from syncopate.sim.findings import Kind
@@ -47,6 +50,7 @@ class Library:
         self._machine = machine
         self._made: dict[int, int] = {}
         self._meetings: list[_Meeting] = []
+        self._sent: dict[tuple[int, ...], tuple[list[Array], Vector]] = {}
 
     def call(self, stream: EngineStream, op: Call, call: int) -> Agent:
         """A stream's part of its next call."""
@@ -88,6 +92,69 @@ class Library:
             place = granules(target, offset, op.nbytes)
             target.check_write(machine, place, stream.access(call))
             target.data[offset : offset + op.nbytes] = part
+        stream.tick()
+
+    def exchange(self, stream: EngineStream, op: Exchange, call: int, input_address: int) -> Agent:
+        """A stream's part of an exchange.
+
+        Args:
+            stream: The stream.
+            op: The exchange.
+            call: Number of the program's call.
+            input_address: Where the rank's own input is.
+        """
+        machine, rank = self._machine, stream.memory.rank
+        given: dict[int, list[Array]] = {}
+
+        def read() -> None:
+            given.clear()
+            for piece in op.sends:
+                address = piece.address
+                if piece.input_offset is not None:
+                    address = input_address + piece.input_offset
+                source, offset = machine.memory.find_bytes(address, piece.nbytes)
+                place = granules(source, offset, piece.nbytes)
+                source.check_read(machine, place, stream.access(call))
+                part = source.data[offset : offset + piece.nbytes].copy()
+                given.setdefault(piece.peer, []).append(part)
+
+        nbytes = [sum(piece.nbytes for piece in side) for side in (op.sends, op.receives)]
+        machine.event(stream.name, "exchanges", f"sends {nbytes[0]} bytes, receives {nbytes[1]}")
+        read()
+        for peer, parts in given.items():
+            self._sent[call, op.meeting, rank, peer] = (parts, stream.vector.copy())
+        machine.scheduler.wake((self, call, op.meeting))
+        keys = [
+            (call, op.meeting, peer, rank) for peer in dict.fromkeys(p.peer for p in op.receives)
+        ]
+        yield Wait(
+            (self, call, op.meeting),
+            lambda: all(key in self._sent for key in keys),
+            lambda: (
+                f"rank {next(key[2] for key in keys if key not in self._sent)} to send, in exchange {op.meeting}"
+            ),
+        )
+        yield None
+        # Until here the library may read what it sends.
+        read()
+        stream.tick()
+        arrived = {key[2]: self._sent.pop(key) for key in keys}
+        for _, vector in arrived.values():
+            stream.join(vector)
+        queues = {peer: iter(parts) for peer, (parts, _) in arrived.items()}
+        for piece in op.receives:
+            target, offset = machine.memory.find_bytes(piece.address, piece.nbytes)
+            part = next(queues[piece.peer], None)
+            if part is None or part.size != piece.nbytes:
+                machine.report(
+                    Kind.ARRIVAL,
+                    f"{stream.name} receives {piece.nbytes} bytes from rank {piece.peer}, which sends "
+                    f"{0 if part is None else part.size}",
+                )
+                continue
+            place = granules(target, offset, piece.nbytes)
+            target.check_write(machine, place, stream.access(call))
+            target.data[offset : offset + piece.nbytes] = part
         stream.tick()
 
     def _combine(self, meeting: _Meeting, kind: Element) -> list[Array]:

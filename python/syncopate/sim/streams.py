@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from syncopate.abi import SignalKind, StateWord
-from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp
+from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp, Exchange
 from syncopate.sim.clocks import Scope, Vector
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Access, Actor, Footprint, Region
@@ -125,6 +125,8 @@ class EngineStream(Stream):
             self.write_word(op.address, 0)
         elif isinstance(op, Call):
             yield from self.machine.library.call(self, op, call)
+        elif isinstance(op, Exchange):
+            yield from self.machine.library.exchange(self, op, call, input_address)
         elif isinstance(op, Copy):
             yield from self._copy(op, call, op.src + (input_address if op.from_input else 0))
         else:

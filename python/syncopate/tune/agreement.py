@@ -6,11 +6,23 @@ Every method is collective: all ranks call it, in the same order.
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-__all__ = ["Agreement", "Alone", "Processes", "agree", "agree_on", "find_agreement", "share"]
+from syncopate.errors import SyncopateError
+
+__all__ = [
+    "Agreement",
+    "Alone",
+    "Processes",
+    "agree",
+    "agree_on",
+    "find_agreement",
+    "from_first",
+    "share",
+]
 
 
 class Agreement(Protocol):
@@ -35,21 +47,26 @@ class Alone:
 
 
 class Processes:
-    """The processes of torch.distributed's default group."""
+    """The processes of a group of torch.distributed."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Any = None) -> None:
+        """Asks who they are.
+
+        Args:
+            group: The group; the default one if it is left out.
+        """
         import torch
         import torch.distributed as dist
 
-        self._torch, self._dist = torch, dist
-        self.rank: int = dist.get_rank()
-        on_gpu = "nccl" in str(dist.get_backend()) and torch.cuda.is_available()
+        self._torch, self._dist, self._group = torch, dist, group
+        self.rank: int = dist.get_rank(group)
+        on_gpu = "nccl" in str(dist.get_backend(group)) and torch.cuda.is_available()
         self._device = "cuda" if on_gpu else "cpu"
 
     def maximum(self, values: Sequence[float]) -> list[float]:
         """By an all-reduce."""
         tensor = self._torch.tensor(list(values), dtype=self._torch.float64, device=self._device)
-        self._dist.all_reduce(tensor, op=self._dist.ReduceOp.MAX)
+        self._dist.all_reduce(tensor, op=self._dist.ReduceOp.MAX, group=self._group)
         return [float(value) for value in tensor.tolist()]
 
 
@@ -81,6 +98,28 @@ def agree_on(agreement: Agreement, text: str) -> bool:
         high == -low
         for high, low in zip(highest[: len(digest)], highest[len(digest) :], strict=True)
     )
+
+
+def from_first(agreement: Agreement, make: Callable[[], Any]) -> Any:
+    """What rank 0 makes, as plain data, on every rank; if that fails, all fail, and nobody waits for it.
+
+    Args:
+        agreement: The ranks.
+        make: Called on rank 0 alone.
+
+    Raises:
+        SyncopateError: Rank 0 has failed.
+    """
+    text = ""
+    if agreement.rank == 0:
+        try:
+            text = json.dumps({"made": make()})
+        except Exception as error:
+            text = json.dumps({"error": f"{type(error).__name__}: {error}"})
+    data = json.loads(share(agreement, text))
+    if "error" in data:
+        raise SyncopateError(f"rank 0 cannot choose: {data['error']}")
+    return data["made"]
 
 
 def share(agreement: Agreement, text: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import syncopate
 from syncopate.errors import SyncopateError
-from syncopate.tune.agreement import Agreement, agree, agree_on, find_agreement, share
+from syncopate.tune.agreement import Agreement, agree, agree_on, find_agreement, from_first
 from syncopate.tune.cache import Entry, Key, Measured, TuningCache
 from syncopate.tune.journal import Journal, read_journal
 from syncopate.tune.machines import find_gpu, find_model, machine_id
@@ -35,9 +35,9 @@ __all__ = ["Auto", "as_auto", "choose"]
 
 MEASURE_VARIABLE: Final = "SYNCOPATE_MEASURE"
 
-MARGIN: Final = 0.02
-"""By what share the model has to find something faster than the default to choose it without a measurement: at 1 % it
-chose what is slower than the default at two of 74 measured shapes (docs/design/0024-tuner.md)."""
+MARGIN: Final = 0.05
+"""By what share the model has to find something faster than the default to choose it without a measurement: more than
+it was ever off between two ways to run a shape that was measured (docs/design/0024-tuner.md)."""
 
 NEIGHBOURS: Final = 4
 """Strategies of tuned shapes that a new shape looks at."""
@@ -192,7 +192,7 @@ class _Choice:
 
     def _ask_model(self) -> TuningReport:
         """Rank 0 asks, and all do what it says."""
-        made = self._from_first(self._choose_by_model)
+        made = from_first(self.agreement, self._choose_by_model)
         report = self._read_report(made)
         if report.origin is not Origin.DEFAULT:
             self._store(report.chosen, (), report)
@@ -235,19 +235,6 @@ class _Choice:
             **{name: value for name, value in made.items() if name not in ("chosen", "origin")},
         )
 
-    def _from_first(self, make: Any) -> Any:
-        """What rank 0 makes, on all ranks."""
-        text = ""
-        if self.agreement.rank == 0:
-            try:
-                text = json.dumps({"made": make()})
-            except SyncopateError as error:
-                text = json.dumps({"error": str(error)})
-        data = json.loads(share(self.agreement, text))
-        if "error" in data:
-            raise SyncopateError(data["error"])
-        return data["made"]
-
     # By measurement.
 
     def _measure(self) -> TuningReport:
@@ -259,23 +246,27 @@ class _Choice:
             return self._report(
                 **{**vars(report), "reason": f"{report.reason}; not measured: {why}"}
             )
-        first = self.agreement.rank == 0
-        findings, near, text = None, list[Candidate](), ""
-        if first:
-            findings, near = Findings(), self._neighbours()
-            if self.machine is not None:
-                findings = search(
-                    self.subject.space, self._prepare, starts=near, work=self.subject.work
-                )
-        effort = self.auto.effort
+        effort, first = self.auto.effort, self.agreement.rank == 0
         header = json.dumps(
             {**self.key.data, "machine": self.machine_id, "rounds": effort.rounds},
             sort_keys=True,
         )
         path = self.cache.folder / "unfinished" / f"{self.key.stem}.jsonl"
-        if first:
-            text = json.dumps(read_journal(path, header))
-        lines = json.loads(share(self.agreement, text))
+        findings, near = Findings(), list[Candidate]()
+
+        def prepare() -> list[dict[str, Any]]:
+            near.extend(self._neighbours())
+            if self.machine is not None:
+                search(
+                    self.subject.space,
+                    self._prepare,
+                    starts=near,
+                    work=self.subject.work,
+                    findings=findings,
+                )
+            return read_journal(path, header)
+
+        lines = from_first(self.agreement, prepare)
         progress = Progress(self.subject.name, shown=self.auto.progress if first else False)
         journal = Journal(path if first else None, header, lines)
         tuner = Tuner(
@@ -290,7 +281,7 @@ class _Choice:
             near[:NEAREST],
         )
         outcome = tuner.run()
-        made = self._from_first(lambda: self._describe(findings or Findings(), outcome))
+        made = from_first(self.agreement, lambda: self._describe(findings, outcome))
         measured = tuple(map(Measured.from_json, made.pop("measured")))
         report = self._report(
             chosen=outcome.chosen,

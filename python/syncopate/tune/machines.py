@@ -49,7 +49,7 @@ def find_model(
         nearest = _nearest_preset(gpu, world_size)
         if nearest is None:
             return None, str(error)
-        return find_preset(nearest), f"the machine is {nearest}, of another number of ranks"
+        return find_preset(nearest), f"the machine is {nearest}, since {error}"
 
 
 def _nearest_preset(gpu: str, world_size: int) -> str | None:

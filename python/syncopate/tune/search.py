@@ -108,6 +108,7 @@ def search(
     starts: Iterable[Candidate] = (),
     work: int = 1,
     most_work: int = MOST_WORK,
+    findings: Findings | None = None,
 ) -> Findings:
     """Looks for the fastest candidates.
 
@@ -117,11 +118,12 @@ def search(
         starts: Where to look, besides the default of the space.
         work: Tiles of all ranks that one prediction simulates.
         most_work: At how many the search ends, if it has made as many simulations as it may in any case.
+        findings: Where to note what was looked at.
 
     Returns:
         All that was looked at, the default in any case.
     """
-    findings = Findings()
+    findings = Findings() if findings is None else findings
     most = max(most_work // max(work, 1), LEAST_LOOKS)
 
     def look(candidate: Candidate) -> float | None:

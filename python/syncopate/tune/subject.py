@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -156,14 +156,21 @@ class GemmSubject:
             "dtype": one.dtype,
             "world_size": one.world_size,
             "node_size": one.node_size,
-            # How far apart the rows of B are follows from K.
-            "weight": None if one.weight_pitch is None else "padded",
+            "weight": "-".join(self._weight) or None,
             "tiles": None,
             "sum": "unordered" if self.unordered else None,
         }
         if self.config is not None:
             data["tiles"] = Candidate(self.space.default.strategy, self.config).to_json()["config"]
         return data
+
+    @property
+    def _weight(self) -> Iterator[str]:
+        """How B lies; how far apart its rows are follows from their length."""
+        if self.workload.transpose_b:
+            yield "transposed"
+        if self.workload.weight_pitch is not None:
+            yield "padded"
 
     @cached_property
     def space(self) -> Space:
@@ -189,6 +196,8 @@ class GemmSubject:
         sizes = ("m", "n", "k")
         mine = self.data
         if any(data.get(name) != mine[name] for name in mine if name not in sizes):
+            return None
+        if not all(type(data.get(name)) is int and data[name] > 0 for name in sizes):
             return None
         return sum(abs(math.log2(data[name] / mine[name])) for name in sizes)
 

@@ -9,7 +9,6 @@ default, run against each other once more in the end, and only then one is chose
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import statistics
 import time
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from syncopate.errors import SyncopateError
-from syncopate.tune.agreement import Agreement, agree, share
+from syncopate.tune.agreement import Agreement, agree, from_first
 from syncopate.tune.bench import Bench, Runner
 from syncopate.tune.cache import Measured
 from syncopate.tune.journal import Journal
@@ -33,6 +32,9 @@ WARM_UP: Final = 2
 
 GAIN: Final = 0.005
 """By what share a refinement has to be faster to go on from there: less is noise."""
+
+UNSURE: Final = 0.03
+"""How far off predictions are that differ in one choice (docs/model.md)."""
 
 MOST_UNKNOWN: Final = 3
 """Candidates that are measured though the model cannot say anything of them."""
@@ -105,7 +107,7 @@ class Tuner:
         journal: Journal,
         effort: Effort,
         progress: Progress,
-        findings: Findings | None,
+        findings: Findings,
         prepare: Prepare,
         starts: Sequence[Candidate] = (),
     ) -> None:
@@ -118,13 +120,13 @@ class Tuner:
             journal: What was measured before, the same on all ranks; that of rank 0 writes.
             effort: How much to measure.
             progress: Where to say so.
-            findings: What the model has found; on rank 0.
+            findings: What the model has found; on other ranks than 0 nothing.
             prepare: Makes schedules, for the model; on rank 0.
             starts: What to measure whatever the model says of it; on rank 0.
         """
         self._space, self._bench, self._agreement = space, bench, agreement
         self._journal, self._effort, self._progress = journal, effort, progress
-        self._findings = Findings() if findings is None else findings
+        self._findings = findings
         self._prepare, self._starts = prepare, tuple(starts)
         self._resumed = len(journal.measured)
         self._begin = time.monotonic()
@@ -161,19 +163,24 @@ class Tuner:
         yield from self._refine(len(planned))
 
     def _refine(self, before: int) -> Iterator[Candidate]:
-        """Goes from the best so far along all axes on which the model is of no help."""
+        """Goes from the best so far along all axes, to what the model cannot rank, or finds hardly slower."""
         best, done = self._best(), before
         for axis in self._space.axes:
             for candidate in list(axis.moves(best)):
                 us = self._findings.look(candidate, self._prepare)
-                is_known = us is not None and axis.modelled
-                if is_known or candidate in self._findings.refused or self._is_double(candidate):
+                if candidate in self._findings.refused or self._is_double(candidate):
+                    continue
+                if us is not None and axis.modelled and us > self._near(best):
                     continue
                 done += 1
                 self._show(done, done + 1, candidate)
                 yield candidate
                 if self._share(candidate) < self._share(best) * (1 - GAIN):
                     best = candidate
+
+    def _near(self, best: Candidate) -> float:
+        """Up to which prediction a neighbour of the best may be better, for all that the model knows."""
+        return self._findings.predicted.get(best, math.inf) * (1 + UNSURE)
 
     def _is_double(self, candidate: Candidate) -> bool:
         """Whether it is a program that was measured as another candidate."""
@@ -202,24 +209,11 @@ class Tuner:
                     return candidate.to_json()
             return {}
 
-        data = self._from_first(choose)
+        data = from_first(self._agreement, choose)
         return Candidate.from_json(data) if data else None
 
     def _is_new(self, candidate: Candidate) -> bool:
         return candidate not in self._journal.measured and candidate not in self._journal.failed
-
-    def _from_first(self, make: Callable[[], Any]) -> Any:
-        """What rank 0 makes, on all ranks; if it fails there, all fail."""
-        text = ""
-        if self._agreement.rank == 0:
-            try:
-                text = json.dumps({"made": make()})
-            except Exception as error:
-                text = json.dumps({"error": f"{type(error).__name__}: {error}"})
-        data = json.loads(share(self._agreement, text))
-        if "error" in data:
-            raise SyncopateError(f"rank 0 cannot go on: {data['error']}")
-        return data["made"]
 
     # Measuring; on all ranks.
 
@@ -307,7 +301,7 @@ class Tuner:
         return self._agreement.maximum([us if us == us and us > 0 else math.inf])[0]
 
     def _finish(self, default: Runner) -> Outcome:
-        names = self._from_first(self._choose_finalists)
+        names = from_first(self._agreement, self._choose_finalists)
         runners: list[tuple[Candidate, Runner]] = [(self._space.default, default)]
         try:
             for data in names:

@@ -84,7 +84,10 @@ class GemmWorkload:
         world_size: Number of ranks.
         dtype: Element type as MLIR spells it.
         node_size: Ranks of a node, for algorithms of two levels; all of them if it is left out.
-        weight_pitch: Elements from one row of B in memory to the next; K if it is left out.
+        weight_pitch: Elements from one row of B in memory to the next; the length of a row if it is left out.
+        transpose_b: Whether B is given as [K, N].
+        returns_a: Whether a call also gives back A as it has arrived, behind C, where data move before the GEMM. A
+            rank's own rows are then copied into symmetric memory before the GEMM.
     """
 
     kind: GemmKind | str
@@ -95,6 +98,8 @@ class GemmWorkload:
     dtype: str = "bf16"
     node_size: int | None = None
     weight_pitch: int | None = None
+    transpose_b: bool = False
+    returns_a: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -116,9 +121,14 @@ class GemmWorkload:
                 f"node_size: expects a divisor of {self.world_size} ranks, but got {size!r}"
             )
         pitch = self.weight_pitch
-        if pitch is not None and not (type(pitch) is int and pitch >= self.k):
+        row = "N" if self.transpose_b else "K"
+        if pitch is not None and not (type(pitch) is int and pitch >= self.weight_shape[1]):
             raise SyncopateError(
-                f"weight_pitch: expects an integer of at least K, {self.k}, but got {pitch!r}"
+                f"weight_pitch: expects an integer of at least {row}, {self.weight_shape[1]}, but got {pitch!r}"
+            )
+        if self.returns_a and not self._kind.is_before:
+            raise SyncopateError(
+                f"returns_a: expects False for {self._kind.value}, where A does not move, but got True"
             )
         if self.dtype not in DTYPES:
             raise SyncopateError(
@@ -131,12 +141,18 @@ class GemmWorkload:
         size = "" if self.node_size is None else f"-nodes-of-{self.node_size}"
         ranks = f"w{self.world_size}{size}"
         pitch = "" if self.weight_pitch is None else f"-pitch-{self.weight_pitch}"
-        return f"{self._kind.value}-{self.m}x{self.n}x{self.k}-{self.dtype}-{ranks}{pitch}"
+        more = f"{'-kn' * self.transpose_b}{'-with-a' * self.returns_a}"
+        return f"{self._kind.value}-{self.m}x{self.n}x{self.k}-{self.dtype}-{ranks}{pitch}{more}"
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """M, N and K."""
         return self.m, self.n, self.k
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        """Rows and columns of B as it is given."""
+        return (self.k, self.n) if self.transpose_b else (self.n, self.k)
 
     @property
     def uses_tma(self) -> bool:
@@ -150,7 +166,8 @@ class GemmWorkload:
 
         Where rows of K start anywhere in 16 bytes, TMA takes neither factor: A and B get columns of zeros up to the
         next cache line. Where they start at multiples of 16 bytes, but anywhere in a cache line, B gets room behind
-        each row, if the GEMM is large enough to make up for copying it; A may lie anywhere then.
+        each row, if the GEMM is large enough to make up for copying it; A may lie anywhere then. A transposed B, whose
+        rows are not those of K, stays as it is, and so does A beside it.
 
         Returns:
             This workload itself where nothing is to be copied.
@@ -158,7 +175,8 @@ class GemmWorkload:
         nbytes = DTYPES[self.dtype].nbytes
         line = _LINE_BYTES // nbytes
         aligned = -(-self.k // line) * line
-        if aligned == self.k or self.weight_pitch is not None or self.n * nbytes % _TMA_BYTES:
+        given = self.transpose_b or self.weight_pitch is not None
+        if aligned == self.k or given or self.n * nbytes % _TMA_BYTES:
             return self
         if self.k * nbytes % _TMA_BYTES:
             return dataclasses.replace(self, k=aligned)
@@ -185,7 +203,7 @@ class GemmWorkload:
             **options: As for `compile`.
 
         Returns:
-            What takes A and B as they are, and returns C, or what becomes of it.
+            What takes A and B as they are, and returns C, or what becomes of it, and A behind it with `returns_a`.
 
         Raises:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
@@ -240,7 +258,11 @@ class GemmWorkload:
         size = self.node_size or self.world_size
         levels = [self.world_size // size, size] if 1 < size < self.world_size else None
         plan = Plan(self._kind.value, mesh=levels or [self.world_size])
-        return plan, _ADDITIONS[self._kind](plan, self, strategy)
+        buffers = _ADDITIONS[self._kind](plan, self, strategy)
+        if self.returns_a:
+            for rank in range(self.world_size):
+                plan.output(buffers["a"][:], rank=rank)
+        return plan, buffers
 
     def compile(
         self,
@@ -261,7 +283,7 @@ class GemmWorkload:
             **options: What `syncopate.compile` takes besides, such as `timeout`.
 
         Returns:
-            A program that takes `a` and `b`, and returns C, or what becomes of it.
+            A program that takes `a` and `b`, and returns C, or what becomes of it, and A behind it with `returns_a`.
 
         Raises:
             SyncopateError: As for `syncopate.compile`.
@@ -273,8 +295,13 @@ class GemmWorkload:
 
         auto = as_auto(strategy)
         if auto is not None:
+            # What is given back besides decides nothing.
             subject = GemmSubject(
-                self, syncopate.Target.parse(target), config, options, auto.unordered
+                dataclasses.replace(self, returns_a=False),
+                syncopate.Target.parse(target),
+                config,
+                options,
+                auto.unordered,
             )
             report = choose(subject, auto)
             chosen = report.chosen
@@ -291,7 +318,14 @@ class GemmWorkload:
         return syncopate.compile(
             kernels.gemm if self.uses_tma else kernels.gemm_pointers,
             plan,
-            **bind(operand, self.n, code, c=buffers.get("c"), pitch_b=self.weight_pitch),
+            **bind(
+                operand,
+                self.n,
+                code,
+                c=buffers.get("c"),
+                transpose_b=self.transpose_b,
+                pitch_b=self.weight_pitch,
+            ),
             strategy=strategy,
             target=target,
             **options,

@@ -43,17 +43,39 @@ class LoadedGemm:
             program: What `workload.packed().compile` has made.
             group: The ranks.
         """
-        self.workload = workload
         self.loaded = load(program, group)
+        self._ranks = tuple(group.local_ranks)
+        self._bind(workload)
+
+    def reschedule(self, workload: GemmWorkload, program: Program) -> None:
+        """Goes on with another workload, such as one of other rows; see `LoadedProgram.reschedule`. Collective.
+
+        Args:
+            workload: What is computed from now on, by as many ranks.
+            program: What `workload.packed().compile` has made.
+        """
+        self.loaded.reschedule(program)
+        self._bind(workload)
+
+    def _bind(self, workload: GemmWorkload) -> None:
+        """Makes room for what has to be copied."""
+        self.workload = workload
+        program, group = self.loaded.program, self.loaded.group
         packed = workload.packed()
         moved = {spec.name for spec in program.buffers if any(spec.inputs)}
-        self._ranks = tuple(group.local_ranks)
+        self._padded = packed.k != workload.k
         self._operands: dict[str, dict[int, _Operand]] = {}
-        for name, rows, pitch in (
-            ("a", workload.m, packed.k),
-            ("b", workload.n, packed.weight_pitch or packed.k),
+        weight = packed.weight_pitch or packed.weight_shape[1]
+        for name, rows, pitch, given in (
+            ("a", workload.m, packed.k, workload.k),
+            (
+                "b",
+                workload.weight_shape[0],
+                weight,
+                workload.weight_pitch or workload.weight_shape[1],
+            ),
         ):
-            if pitch == workload.k:
+            if pitch == given:
                 continue
             self._operands[name] = {}
             for rank in self._ranks:
@@ -75,8 +97,8 @@ class LoadedGemm:
         Args:
             a: The rank's A, [M, K], or its rows of it if A is gathered. It may be left out if it moves and was written
                 where `loaded.input` says.
-            b: B, [N, K], or what `pack_weight` has made of it. A group with several local ranks takes lists or mappings
-                with a tensor for each of them.
+            b: B, [N, K], or [K, N] if it is transposed, or what `pack_weight` has made of it. A group with several
+                local ranks takes lists or mappings with a tensor for each of them.
 
         Returns:
             What the program gives back; see `LoadedProgram.__call__`.
@@ -88,6 +110,18 @@ class LoadedGemm:
         tensors = {"b": b} if a is None else {"a": a, "b": b}
         if not self._operands:
             return self.loaded(**tensors)
+        result = self.loaded(**self._pack(tensors))
+        return self._crop(result) if self.workload.returns_a and self._padded else result
+
+    def _crop(self, result: Any) -> Any:
+        """Leaves out the columns that were added to A."""
+        if isinstance(result, list):
+            return [self._crop(each) for each in result]
+        c, a = result
+        return c, a[:, : self.workload.k]
+
+    def _pack(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors as the program takes them."""
         self.loaded.check()
         packed: dict[str, Any] = {}
         for name, given in tensors.items():
@@ -106,7 +140,7 @@ class LoadedGemm:
             ]
             if not any(operand.moves for operand in operands.values()):
                 packed[name] = results if len(results) > 1 else results[0]
-        return self.loaded(**packed)
+        return packed
 
     def pack_weight(self, b: torch.Tensor, rank: int | None = None) -> torch.Tensor:
         """A copy of B that calls take without copying it.

@@ -24,17 +24,18 @@ def draw_input(workload: GemmWorkload, rank: int, seed: int, device: Any) -> tor
 
 def draw_weight(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
     """What a rank passes as `b`, with rows as far apart as the workload says."""
-    values = _draw((workload.n, workload.k), ~(seed + rank) & 0x7FFFFFFF, workload, device)
-    pitch = workload.weight_pitch or workload.k
-    if pitch == workload.k:
+    rows, columns = workload.weight_shape
+    values = _draw((rows, columns), ~(seed + rank) & 0x7FFFFFFF, workload, device)
+    pitch = workload.weight_pitch or columns
+    if pitch == columns:
         return values
-    memory = values.new_zeros((workload.n, pitch))
-    memory[:, : workload.k] = values
-    return memory[:, : workload.k]
+    memory = values.new_zeros((rows, pitch))
+    memory[:, :columns] = values
+    return memory[:, :columns]
 
 
 def multiply(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
-    """What a call gives a rank, in float32."""
+    """What a call gives a rank, in float32, but for A."""
     kind, block = GemmKind(workload.kind), _block(workload, rank)
     ranks = range(workload.world_size)
 
@@ -42,7 +43,8 @@ def multiply(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch
         return draw_input(workload, of, seed, device).float()
 
     def b(of: int) -> torch.Tensor:
-        return draw_weight(workload, of, seed, device).float().T
+        weight = draw_weight(workload, of, seed, device).float()
+        return weight if workload.transpose_b else weight.T
 
     if kind is GemmKind.AG_GEMM:
         return torch.cat([a(of) for of in ranks]) @ b(rank)

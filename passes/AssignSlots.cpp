@@ -1,4 +1,4 @@
-//===- GroupTiles.cpp - tiles by the library call that takes them ---------===//
+//===- AssignSlots.cpp - tiles by the library call that takes them --------===//
 //
 // Part of Syncopate, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,14 +12,14 @@
 using namespace mlir;
 
 namespace syncopate {
-#define GEN_PASS_DEF_GROUPTILESPASS
+#define GEN_PASS_DEF_ASSIGNSLOTSPASS
 #include "passes/Passes.h.inc"
 
 using namespace chunk;
 
 namespace {
 
-struct GroupTiles : impl::GroupTilesPassBase<GroupTiles> {
+struct AssignSlots : impl::AssignSlotsPassBase<AssignSlots> {
   using Base::Base;
 
   void runOnOperation() override {

@@ -1,4 +1,4 @@
-// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles))' -split-input-file | FileCheck %s
+// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-assign-slots))' -split-input-file | FileCheck %s
 
 // Six tiles on two CTAs are three waves, of which each is a call if nothing else is said.
 !c = !chunk.buffer<6x8xf32>

@@ -1,4 +1,4 @@
-// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-group-tiles))' -split-input-file -verify-diagnostics
+// RUN: syncopate-opt %s --pass-pipeline='builtin.module(chunk.plan(chunk-decompose-collectives{realization=nccl},chunk-assign-realization,chunk-order-tiles,chunk-assign-slots))' -split-input-file -verify-diagnostics
 
 !c = !chunk.buffer<6x8xf32>
 chunk.plan @no_multiple mesh [2] {
@@ -24,16 +24,6 @@ chunk.plan @three_blocks mesh [3] {
   chunk.kernel @k tiles [1] ctas 1 args(%c as "c") after(%t) : !c {
     chunk.footprint write "c" at affine_map<(m) -> (m * 6, 0)> sizes [6, 8]
   }
-}
-
-// -----
-!c = !chunk.buffer<4x4xf32>
-chunk.plan @gather mesh [2] {
-  %c = chunk.buffer "c" : !c
-  %m0 = chunk.produce %c[0, 0] sizes [4, 4] on 0 : !c
-  %m1 = chunk.produce %c[0, 0] sizes [4, 4] on 1 : !c
-  // expected-error @+1 {{expects an all_reduce, a reduce_scatter or an all_to_all, to be library calls}}
-  %t = chunk.all_gather %c axis 0 group [0, 1] after(%m0, %m1) : !c
 }
 
 // -----

@@ -1,0 +1,137 @@
+"""The commands `syncopate import` and `syncopate export`: plans from other systems, and for them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from syncopate.errors import SyncopateError
+from syncopate.importers.names import Format, Source
+
+__all__ = ["add_import_commands"]
+
+
+def add_import_commands(commands: Any) -> None:
+    """Adds the commands to an argument parser's commands."""
+    importer = commands.add_parser(
+        "import",
+        help="make a plan in .mlir of a file of MSCCL, MSCCL++ or TACCL",
+        description="Proves that a file is the collective that it says it is, and writes it as a plan in chunk IR "
+        "(docs/importers.md).",
+    )
+    importer.add_argument("file", type=Path, help="the file")
+    importer.add_argument(
+        "--from",
+        dest="form",
+        choices=[form.value for form in Format],
+        required=True,
+        help="its format",
+    )
+    importer.add_argument(
+        "--shape",
+        type=_shape,
+        metavar="MxN",
+        help="shape of what is gathered, reduced or exchanged; its first dimension is cut (default: 8 rows of 64 "
+        "elements for each chunk)",
+    )
+    importer.add_argument(
+        "--dtype", default="f32", help="element type as MLIR spells it (default: %(default)s)"
+    )
+    importer.add_argument(
+        "--source",
+        choices=[source.value for source in Source],
+        default=Source.INPUTS.value,
+        help="whether ranks bring along what it starts with, or tiles compute it (default: %(default)s)",
+    )
+    importer.add_argument(
+        "--kernel",
+        action="store_true",
+        help="add a kernel without code, as `syncopate check`, `explain` and `draw` need one",
+    )
+    _add_out(importer)
+    importer.set_defaults(run=_import)
+
+    exporter = commands.add_parser(
+        "export",
+        help="write a plan in .mlir as a file of MSCCL or MSCCL++",
+        description="Decomposes the collective of a plan in chunk IR as its strategy says, or takes the transfers that "
+        "claim to be one, and writes them for another system's runtime (docs/importers.md).",
+    )
+    exporter.add_argument("file", type=Path, help="a module in chunk IR with one plan")
+    exporter.add_argument(
+        "--to",
+        dest="form",
+        choices=[form.value for form in Format if form.is_written],
+        required=True,
+        help="the format",
+    )
+    exporter.add_argument(
+        "--collective",
+        help="all_gather, all_reduce, reduce_scatter or all_to_all: what a plan is that has no collective and claims "
+        "nothing; proved (default: what the plan has, or claims)",
+    )
+    exporter.add_argument(
+        "--result",
+        default="output",
+        metavar="BUFFER",
+        help="where such a plan leaves the result (default: %(default)s)",
+    )
+    _add_out(exporter)
+    exporter.set_defaults(run=_export)
+
+
+def _add_out(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--out", type=Path, metavar="FILE", help="where to write it (default: standard output)"
+    )
+
+
+def _shape(word: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"[1-9]\d{0,11}(x[1-9]\d{0,11}){0,4}", word):
+        raise argparse.ArgumentTypeError(
+            f"expects sizes with x between them, such as 8192x4096, but got {word!r}"
+        )
+    return tuple(map(int, word.split("x")))
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    from syncopate.importers.formats import import_plan
+
+    imported = import_plan(
+        arguments.file,
+        arguments.form,
+        shape=arguments.shape,
+        dtype=arguments.dtype,
+        source=Source(arguments.source),
+        kernel=arguments.kernel,
+    )
+    return _write(arguments, imported.plan.text_with_locations)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from syncopate.importers.formats import export_plan, read_text
+
+    text = export_plan(
+        read_text(arguments.file),
+        arguments.form,
+        file=str(arguments.file),
+        collective=arguments.collective,
+        result=arguments.result,
+    )
+    return _write(arguments, text)
+
+
+def _write(arguments: argparse.Namespace, text: str) -> int:
+    if arguments.out is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        arguments.out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
+    except ValueError as error:
+        raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
+    return 0

@@ -1,0 +1,147 @@
+"""Files of other systems, by the name of their format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from syncopate.errors import PlanError, SyncopateError
+from syncopate.importers.emit import Imported, emit_plan
+from syncopate.importers.msccl_xml import read_msccl_xml
+from syncopate.importers.mscclpp_json import read_mscclpp_json
+from syncopate.importers.names import Format, Source
+from syncopate.importers.read_plan import read_plan
+from syncopate.importers.steps import Collective, Steps
+from syncopate.importers.taccl_json import read_taccl_json
+from syncopate.importers.write_msccl_xml import write_msccl_xml
+from syncopate.importers.write_mscclpp_json import write_mscclpp_json
+from syncopate.plan import Plan
+
+__all__ = ["export_plan", "import_plan", "read_steps", "read_text"]
+
+
+_READERS: Final[Mapping[Format, Callable[[str, str], Steps]]] = {
+    Format.MSCCL_XML: read_msccl_xml,
+    Format.MSCCLPP_JSON: read_mscclpp_json,
+    Format.TACCL_JSON: read_taccl_json,
+}
+_WRITERS: Final[Mapping[Format, Callable[[Steps], str]]] = {
+    Format.MSCCL_XML: write_msccl_xml,
+    Format.MSCCLPP_JSON: write_mscclpp_json,
+}
+
+
+def read_steps(text: str, form: Format | str, file: str = "-") -> Steps:
+    """The steps of a file.
+
+    Args:
+        text: What is in it.
+        form: Its format.
+        file: Its name, for errors.
+
+    Raises:
+        PlanError: The file is malformed, or says what has no meaning or is no plan; the message names file and line.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise PlanError(f"{file}:{line}: expects text, but got {text[error.start]!r}") from None
+    return _READERS[_to_format(form)](text, file)
+
+
+def import_plan(
+    path: Path | str,
+    form: Format | str,
+    *,
+    shape: Sequence[int] | None = None,
+    dtype: str = "f32",
+    source: Source = Source.INPUTS,
+    kernel: bool = False,
+) -> Imported:
+    """A plan that does what a file says.
+
+    The file is proved to be the collective that it says it is, contribution by contribution, and a `chunk.claim` has
+    the compiler prove the plan again, where there is an operation of plans for that collective.
+
+    Args:
+        path: The file.
+        form: Its format.
+        shape: Of what is gathered, reduced or exchanged; its first dimension is cut. By default the smallest that has 8
+            rows of 64 elements for each chunk.
+        dtype: Element type as MLIR spells it.
+        source: Whether ranks bring along what it starts with, or tiles of the kernel compute it.
+        kernel: Whether to add a kernel without code, for tools; see `emit_plan`.
+
+    Raises:
+        PlanError: The file is malformed, or is not what it says, or the plan breaks a rule.
+        SyncopateError: The file cannot be read.
+    """
+    steps = read_steps(read_text(Path(path)), form, str(path))
+    if shape is None:
+        blocks = 1 if steps.collective is Collective.ALL_REDUCE else steps.ranks
+        shape = (blocks * steps.chunks * 8, 64)
+    return emit_plan(steps, shape, dtype, source=source, kernel=kernel)
+
+
+def export_plan(
+    plan: Plan | str,
+    form: Format | str,
+    *,
+    file: str = "-",
+    collective: str | None = None,
+    result: str = "output",
+) -> str:
+    """What a file of a format says of a plan.
+
+    Args:
+        plan: The plan, or a module in chunk IR that holds it; it is, or claims to be, one collective of all its ranks.
+        form: The format.
+        file: Where the text comes from, for errors.
+        collective: What a plan is that has no collective and claims nothing: all_gather, all_reduce, reduce_scatter or
+            all_to_all, from the one buffer that ranks begin with. It is proved.
+        result: The buffer to which, then.
+
+    Raises:
+        PlanError: The plan breaks a rule, or is something that these formats cannot say.
+        SyncopateError: The format cannot be written.
+    """
+    known = _to_format(form)
+    if not known.is_written:
+        names = ", ".join(other.value for other in Format if other.is_written)
+        raise SyncopateError(
+            f"format: expects one that can be written, {names}, but got {known.value}"
+        )
+    text = plan.text_with_locations if isinstance(plan, Plan) else plan
+    kinds = {kind.value: kind for kind in Collective}
+    if collective is not None and collective not in kinds:
+        raise SyncopateError(
+            f"collective: expects one of {', '.join(kinds)}, but got {collective!r}"
+        )
+    said = None if collective is None else kinds[collective]
+    return _WRITERS[known](read_plan(text, file, collective=said, result=result))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        SyncopateError: It cannot be read, or is no text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SyncopateError(f"file: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SyncopateError(f"file: {path} is no text") from None
+    except ValueError as error:
+        raise SyncopateError(f"file: cannot read {str(path)!r}: {error}") from None
+
+
+def _to_format(form: Format | str) -> Format:
+    try:
+        return Format(form)
+    except ValueError:
+        names = ", ".join(known.value for known in Format)
+        raise SyncopateError(f"format: expects one of {names}, but got {form!r}") from None

@@ -1,0 +1,111 @@
+"""What operators ask of their matrices, and how a weight lies in memory. The same for fake tensors and real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from syncopate.errors import SyncopateError
+from syncopate.torch.groups import count_ranks
+
+__all__ = [
+    "align",
+    "arrange_weight",
+    "check_factors",
+    "check_reduction",
+    "divide_rows",
+    "is_column_major",
+]
+
+_TMA_BYTES = 16
+"""What kernels want addresses, and the distances between rows of a weight, to be multiples of."""
+
+_REDUCTIONS = ("sum", "avg")
+
+
+def check_factors(a: torch.Tensor, weights: Sequence[torch.Tensor]) -> None:
+    """Raises SyncopateError unless A can be multiplied by each of the weights."""
+    if a.dim() != 2:
+        raise SyncopateError(f"A: expects a matrix, but got {a.dim()} dimensions")
+    if not weights:
+        raise SyncopateError("Bs: expects at least one matrix, but got none")
+    for number, b in enumerate(weights):
+        name = "B" if len(weights) == 1 else f"Bs[{number}]"
+        if b.dim() != 2:
+            raise SyncopateError(f"{name}: expects a matrix, but got {b.dim()} dimensions")
+        if b.shape[0] != a.shape[1]:
+            raise SyncopateError(
+                f"{name}: expects {a.shape[1]} rows, the columns of A, but got {list(b.shape)}; "
+                f"a weight of nn.Linear is passed as weight.t()"
+            )
+        if b.dtype != a.dtype:
+            raise SyncopateError(
+                f"{name}: expects {a.dtype}, the type of A, but got {b.dtype}; convert one, or use torch.autocast"
+            )
+        if b.device != a.device:
+            raise SyncopateError(
+                f"{name}: expects a tensor on {a.device}, as A, but got one on {b.device}"
+            )
+
+
+def check_reduction(reduce_op: str) -> None:
+    """Raises SyncopateError unless it is one that operators know."""
+    if reduce_op not in _REDUCTIONS:
+        raise SyncopateError(
+            f"reduce_op: expects one of {', '.join(_REDUCTIONS)}, but got {reduce_op!r}"
+        )
+
+
+def divide_rows(a: torch.Tensor, group_name: str) -> int:
+    """The rows of A that each rank gets.
+
+    Raises:
+        SyncopateError: The ranks do not divide them.
+    """
+    world = count_ranks(group_name)
+    rows: int = a.shape[0]
+    if rows % world:
+        raise SyncopateError(
+            f"A: expects a multiple of {world} rows, the number of ranks, but got {rows}"
+        )
+    return rows // world
+
+
+def is_column_major(b: torch.Tensor) -> bool:
+    """Whether B [K, N] is a view of a weight [N, K] whose rows are contiguous."""
+    return bool(b.t().is_contiguous()) or (
+        b.stride(0) == 1 and b.stride(1) >= b.shape[0] and not b.is_contiguous()
+    )
+
+
+def arrange_weight(b: torch.Tensor) -> tuple[torch.Tensor, bool, int | None]:
+    """How a kernel takes B [K, N].
+
+    Args:
+        b: The matrix. If neither its rows nor its columns are contiguous, or a kernel could not read them where they
+            are, it is copied.
+
+    Returns:
+        The tensor to pass, without copying it where possible; whether that is [K, N] rather than [N, K]; and how far
+        apart its rows are, in elements, None if they touch.
+    """
+    column_major = is_column_major(b)
+    given = b.t() if column_major else b
+    if given.is_contiguous():
+        return align(given), not column_major, None
+    pitch = given.stride(0)
+    if (
+        given.stride(1) == 1
+        and pitch >= given.shape[1]
+        and pitch * given.element_size() % _TMA_BYTES == 0
+        and given.data_ptr() % _TMA_BYTES == 0
+    ):
+        return given, not column_major, pitch
+    return given.contiguous(), not column_major, None
+
+
+def align(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, contiguous and at an address that kernels can read; a copy where it is not."""
+    tensor = tensor.contiguous()
+    return tensor.clone() if tensor.data_ptr() % _TMA_BYTES else tensor

@@ -1,0 +1,223 @@
+"""Linear layers of which each rank has a part, on the fused operators.
+
+A column-parallel layer followed by a row-parallel one is tensor parallelism with sequences in parallel: a rank has its
+part of the sequence outside of the pair, and its part of the features inside. The first gathers before its product,
+the second scatters behind it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+from torch.nn import functional
+
+from syncopate.errors import SyncopateError
+from syncopate.torch import collectives
+from syncopate.torch.functional import (
+    StrategyLike,
+    all_gather_matmul,
+    matmul_all_reduce,
+    matmul_reduce_scatter,
+)
+from syncopate.torch.groups import GroupLike, count_ranks, find_group, name_group
+from syncopate.torch.programs import AUTO
+
+__all__ = ["ColumnParallelLinear", "RowParallelLinear"]
+
+
+class _Shared(torch.autograd.Function):  # type: ignore[misc] # mypy sees nothing of torch.
+    """What all ranks have alike and use differently: its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group_name: str) -> torch.Tensor:
+        """The same."""
+        ctx.group_name = group_name
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """The sum over the ranks."""
+        return collectives.all_reduce(grad, ctx.group_name), None
+
+
+def _local(parameter: Any) -> Any:
+    """A rank's part of a parameter."""
+    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
+
+
+class _ParallelLinear(nn.Module):  # type: ignore[misc]
+    """What the two layers have in common."""
+
+    weight: Any
+    bias: Any
+    in_features: int
+    out_features: int
+    group_name: str
+    sequence_dim: int | None
+    strategy: StrategyLike
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        group: GroupLike,
+        *,
+        bias: bool = True,
+        sequence_dim: int | None = 0,
+        strategy: StrategyLike = AUTO,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Makes a layer with random parameters, drawn as those of nn.Linear are, by each rank for itself.
+
+        Args:
+            in_features: Columns of the whole weight.
+            out_features: Rows of the whole weight.
+            group: The ranks.
+            bias: Whether to add one. One that all ranks have alike is zero at first.
+            sequence_dim: The dimension of which ranks have their parts outside of the pair; None if they have it whole.
+            strategy: Of the operators.
+            device: Where parameters are.
+            dtype: Their type.
+
+        Raises:
+            SyncopateError: The ranks do not divide the features.
+        """
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.configure(group, sequence_dim, strategy)
+        shape = self.local_shape(in_features, out_features, self.group_name)
+        make = {"device": device, "dtype": dtype}
+        bound = 1 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(shape, **make).uniform_(-bound, bound))
+        if bias:
+            self.bias = nn.Parameter(torch.zeros(shape[0], **make))
+            if shape[0] != out_features:
+                nn.init.uniform_(self.bias, -bound, bound)
+        else:
+            self.register_parameter("bias", None)
+
+    def configure(self, group: GroupLike, sequence_dim: int | None, strategy: StrategyLike) -> None:
+        """Sets what is no parameter."""
+        self.group_name = name_group(group)
+        self.sequence_dim, self.strategy = sequence_dim, strategy
+
+    @staticmethod
+    def local_shape(in_features: int, out_features: int, group_name: str) -> tuple[int, int]:
+        """The shape of a rank's weight."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: nn.Linear,
+        group: GroupLike,
+        *,
+        sequence_dim: int | None = 0,
+        strategy: StrategyLike = AUTO,
+    ) -> _ParallelLinear:
+        """This rank's part of a layer that all ranks have alike; a copy.
+
+        Args:
+            linear: The layer.
+            group: The ranks.
+            sequence_dim: As for a new layer.
+            strategy: As for a new layer.
+
+        Raises:
+            SyncopateError: The ranks do not divide the features.
+        """
+        made = cls(
+            linear.in_features,
+            linear.out_features,
+            group,
+            bias=linear.bias is not None,
+            sequence_dim=sequence_dim,
+            strategy=strategy,
+            device=linear.weight.device,
+            dtype=linear.weight.dtype,
+        )
+        rank = find_group(made.group_name).rank()
+        with torch.no_grad():
+            for name, parameter in made.named_parameters():
+                whole, shape = getattr(linear, name), parameter.shape
+                for dim, size in enumerate(shape):
+                    if whole.shape[dim] != size:
+                        whole = whole.narrow(dim, rank * size, size)
+                parameter.copy_(whole)
+                parameter.requires_grad_(getattr(linear, name).requires_grad)
+        return made
+
+    def extra_repr(self) -> str:
+        """What print shows."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"sequence_dim={self.sequence_dim}, group={self.group_name!r}"
+        )
+
+
+class ColumnParallelLinear(_ParallelLinear):
+    """Gathers a sequence and computes this rank's features: [..., in_features] → [..., out_features / ranks].
+
+    Without a sequence dimension the input is whole on all ranks, and its gradients are added up.
+    """
+
+    @staticmethod
+    def local_shape(in_features: int, out_features: int, group_name: str) -> tuple[int, int]:
+        """A block of rows of the weight."""
+        return divide("out_features", out_features, group_name), in_features
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Applies the layer to this rank's part of the sequence."""
+        weight, bias = _local(self.weight), _local(self.bias)
+        if self.sequence_dim is None:
+            return functional.linear(_Shared.apply(x, self.group_name), weight, bias)
+        _, (out,) = all_gather_matmul(
+            x,
+            [weight.t()],
+            self.sequence_dim,
+            self.group_name,
+            return_A=False,
+            strategy=self.strategy,
+        )
+        return out if bias is None else out + bias
+
+
+class RowParallelLinear(_ParallelLinear):
+    """Multiplies this rank's features, adds up and scatters: [..., in_features / ranks] → [..., out_features].
+
+    Without a sequence dimension all ranks get the whole sum.
+    """
+
+    @staticmethod
+    def local_shape(in_features: int, out_features: int, group_name: str) -> tuple[int, int]:
+        """A block of columns of the weight."""
+        return out_features, divide("in_features", in_features, group_name)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Applies the layer to this rank's features of the whole sequence."""
+        weight, bias = _local(self.weight).t(), _local(self.bias)
+        name, strategy = self.group_name, self.strategy
+        if self.sequence_dim is None:
+            out = matmul_all_reduce(x, weight, "sum", name, strategy=strategy)
+            return out if bias is None else out + bias
+        out = matmul_reduce_scatter(x, weight, "sum", self.sequence_dim, name, strategy=strategy)
+        return out if bias is None else out + _Shared.apply(bias, name)
+
+
+def divide(what: str, size: int, group_name: str) -> int:
+    """The part of each rank.
+
+    Raises:
+        SyncopateError: The ranks do not divide it.
+    """
+    world = count_ranks(group_name)
+    if size % world:
+        raise SyncopateError(
+            f"{what}: expects a multiple of {world}, the number of ranks, but got {size}"
+        )
+    return size // world

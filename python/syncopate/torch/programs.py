@@ -1,0 +1,275 @@
+"""The programs behind the operators: made when a call needs one, and kept for the next.
+
+A program belongs to a group, a workload (with its M) and a strategy. Making one is collective: the ranks compare what
+they are about to make, compile it, and load it. Of those that differ in M alone, `ROWS_KEPT` are kept; one more takes
+the place of the one whose last call is longest ago, with its memory and, as a rule, its code. Of all of a group,
+`PROGRAMS_KEPT` are. A program that a CUDA graph has captured stays until `close_programs`. Since all ranks make the
+same calls, they drop the same ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from syncopate.errors import SyncopateError
+from syncopate.strategy_names import read_strategy_name
+from syncopate.torch.agreement import Comparison
+from syncopate.torch.groups import GroupLike, find_group, name_group
+from syncopate.torch.layout import align, arrange_weight
+from syncopate.workloads import GemmKind, GemmWorkload
+from syncopate.workloads.loaded import LoadedGemm
+
+__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "close_programs", "run"]
+
+AUTO: Final = "auto"
+"""The strategy that is chosen; see docs/tuning.md. An empty text is the default, others are names of strategies."""
+
+PROGRAMS_KEPT: Final = 64
+"""Programs of a group that are kept."""
+
+ROWS_KEPT: Final = 8
+"""Programs of a group that differ in M alone and are kept."""
+
+_DTYPES: Final = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+_Result = TypeVar("_Result")
+
+
+@dataclass
+class _Entry:
+    workload: GemmWorkload
+    strategy: str
+    loaded: LoadedGemm
+    captured: bool = False
+
+    @property
+    def family(self) -> tuple[GemmWorkload, str]:
+        """What it shares with programs of other M."""
+        return _family(self.workload, self.strategy)
+
+
+def _family(workload: GemmWorkload, strategy: str) -> tuple[GemmWorkload, str]:
+    return replace(workload, m=workload.world_size), strategy
+
+
+class _Programs:
+    """Those of one group, the last used one last."""
+
+    def __init__(self, group: Any, compared: int = 0) -> None:
+        self.group = group
+        self.world_size: int = group.size()
+        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        store = distributed_c10d._get_process_group_store(group)
+        rank = dist.get_rank(group)
+        self.comparison = Comparison(store, rank, self.world_size, number=compared)
+
+    def find(self, key: Any, make: Callable[[], GemmWorkload], strategy: str) -> LoadedGemm:
+        """The program of a call, made if there is none."""
+        capturing = torch.cuda.is_current_stream_capturing()
+        entry = self._entries.get(key)
+        if entry is None:
+            workload = make()
+            if capturing:
+                raise SyncopateError(
+                    f"{workload.name}: expects one call before a CUDA graph is captured, which compiles and loads it"
+                )
+            entry = _outside_of_pools(lambda: self._make(workload, strategy))
+            self._entries[key] = entry
+        else:
+            self._entries.move_to_end(key)
+        entry.captured |= capturing
+        return entry.loaded
+
+    def _make(self, workload: GemmWorkload, strategy: str) -> _Entry:
+        import syncopate
+
+        target = syncopate.Target.current()
+        self.comparison.compare(
+            {
+                "operator": GemmKind(workload.kind).value,
+                "m": workload.m,
+                "n": workload.n,
+                "k": workload.k,
+                "dtype": workload.dtype,
+                "transposed B": workload.transpose_b,
+                "pitch of B": workload.weight_pitch,
+                "returned A": workload.returns_a,
+                "strategy": strategy,
+                "target": str(target),
+                "multiprocessors": target.num_sms,
+                "version": syncopate.__version__,
+            }
+        )
+        program = workload.packed().compile(self._choose(strategy), target=target)
+        old = self._make_room(_family(workload, strategy))
+        if old is None:
+            return _Entry(workload, strategy, self._load(workload, program))
+        old.loaded.reschedule(workload, program)
+        return _Entry(workload, strategy, old.loaded)
+
+    def _load(self, workload: GemmWorkload, program: Any) -> LoadedGemm:
+        from syncopate.runtime import ProcessGroup
+
+        return LoadedGemm(workload, program, ProcessGroup(self.group))
+
+    def _choose(self, strategy: str) -> Any:
+        from syncopate.tune import Auto
+        from syncopate.tune.agreement import Processes
+
+        if strategy == AUTO:
+            return Auto(agreement=Processes(self.group))
+        return read_strategy_name(strategy) if strategy else None
+
+    def _make_room(self, family: tuple[GemmWorkload, str]) -> _Entry | None:
+        """Drops a program if there are too many; gives back one that may become the new one."""
+        free = [(key, entry) for key, entry in self._entries.items() if not entry.captured]
+        like = [(key, entry) for key, entry in free if entry.family == family]
+        if len(like) >= ROWS_KEPT:
+            return self._entries.pop(like[0][0])
+        if len(self._entries) >= PROGRAMS_KEPT and free:
+            self._entries.pop(free[0][0]).loaded.close()
+        return None
+
+    def close(self) -> None:
+        """Frees them all."""
+        for entry in self._entries.values():
+            entry.loaded.close()
+        self._entries.clear()
+
+
+_groups: dict[str, _Programs] = {}
+_lock = threading.RLock()
+_threads = threading.local()
+
+
+def _ensure_context(device: int) -> None:
+    """Asks the driver once in each thread: backward passes run in threads of torch's."""
+    if device not in (known := _threads.__dict__.setdefault("known", set())):
+        from syncopate.runtime import cuda
+
+        cuda.ensure_context(device)
+        known.add(device)
+
+
+def _outside_of_pools(make: Callable[[], _Result]) -> _Result:
+    """Calls it in a thread of its own.
+
+    Memory that a thread allocates while torch warms up a CUDA graph belongs to the pool of that graph, and goes with
+    it; programs have to stay.
+    """
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+    device = torch.cuda.current_device()
+
+    def call() -> None:
+        try:
+            with torch.cuda.device(device):
+                _ensure_context(device)
+                results.append(make())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, name="syncopate-load")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _programs(group_name: str) -> _Programs:
+    group = find_group(group_name)
+    programs = _groups.get(group_name)
+    if programs is None:
+        programs = _groups[group_name] = _Programs(group)
+    elif programs.group is not group:
+        # Another group goes by that name now, perhaps in the same store.
+        programs.close()
+        programs = _groups[group_name] = _Programs(group, programs.comparison.number)
+    return programs
+
+
+def run(
+    kind: GemmKind,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    group_name: str,
+    strategy: str,
+    *,
+    returns_a: bool = False,
+) -> Any:
+    """Runs a workload on this rank's GPU.
+
+    Args:
+        kind: What moves.
+        a: What this rank has of A.
+        b: B, [K, N].
+        group_name: The ranks.
+        strategy: `AUTO`, the name of a strategy, or nothing for the default.
+        returns_a: Whether to give back A as it has arrived, too.
+
+    Returns:
+        What the program gives back. All of it but C of a gather or an exchange before the GEMM lies in memory that the
+        next call of the program writes again.
+
+    Raises:
+        SyncopateError: There is no program for it, or the ranks do not agree.
+    """
+    dtype = _DTYPES.get(a.dtype)
+    if dtype is None:
+        known = ", ".join(str(each) for each in _DTYPES)
+        raise SyncopateError(
+            f"A: expects one of {known}, but got {a.dtype}; convert it, or use torch.autocast"
+        )
+    if dtype == "f32" and torch.get_float32_matmul_precision() == "highest":
+        raise SyncopateError(
+            "A: float32 is multiplied in TF32; allow it by torch.set_float32_matmul_precision('high'), or convert A "
+            "and B to bfloat16"
+        )
+    if a.is_cuda:
+        _ensure_context(a.get_device())
+    a = align(a)
+    b, transpose_b, pitch = arrange_weight(b)
+    key = (kind, a.shape, b.shape, dtype, transpose_b, pitch, returns_a, strategy)
+    with _lock:
+        programs = _programs(group_name)
+
+        def describe() -> GemmWorkload:
+            rows, k = a.shape
+            return GemmWorkload(
+                kind,
+                rows * programs.world_size if kind is GemmKind.AG_GEMM else rows,
+                b.shape[1] if transpose_b else b.shape[0],
+                k,
+                programs.world_size,
+                dtype,
+                weight_pitch=pitch,
+                transpose_b=transpose_b,
+                returns_a=returns_a,
+            )
+
+        loaded = programs.find(key, describe, strategy)
+        return loaded(a=a, b=b)
+
+
+def close_programs(group: GroupLike | None = None) -> None:
+    """Waits for this process's GPU and frees the programs of a group, or of all groups.
+
+    All ranks have to do so before the next call of an operator, and CUDA graphs that have captured one must be gone.
+
+    Args:
+        group: The group; all groups if it is left out.
+    """
+    with _lock:
+        name = None if group is None else name_group(group)
+        for known, programs in _groups.items():
+            if name in (None, known):
+                programs.close()

@@ -1,0 +1,102 @@
+"""What the operators refuse, of real tensors and fake ones, and what comes out of fake ones.
+
+Arguments are those of `syncopate.torch.reference`, and so are results, which are contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+
+from syncopate.torch.groups import count_ranks
+from syncopate.torch.layout import check_factors, check_reduction, divide_rows
+
+__all__ = [
+    "CHECKS",
+    "all_gather_matmul",
+    "all_to_all_matmul",
+    "matmul_all_reduce",
+    "matmul_all_to_all",
+    "matmul_reduce_scatter",
+]
+
+
+def all_gather_matmul(
+    A_shard: torch.Tensor,
+    Bs: Sequence[torch.Tensor],
+    group_name: str,
+    return_A: bool,
+    strategy: str,
+) -> list[torch.Tensor]:
+    """As many rows as all ranks have."""
+    rows = A_shard.shape[0] * count_ranks(group_name)
+    columns = [b.shape[1] for b in Bs] + [A_shard.shape[1]] * return_A
+    return [A_shard.new_empty(rows, width) for width in columns]
+
+
+def matmul_reduce_scatter(
+    A: torch.Tensor, B: torch.Tensor, reduce_op: str, group_name: str, strategy: str
+) -> torch.Tensor:
+    """A rank's share of the rows."""
+    return A.new_empty(divide_rows(A, group_name), B.shape[1])
+
+
+def matmul_all_reduce(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    reduce_op: str,
+    group_name: str,
+    replicated_grad: bool,
+    strategy: str,
+) -> torch.Tensor:
+    """As a product."""
+    return A.new_empty(A.shape[0], B.shape[1])
+
+
+def all_to_all_matmul(
+    A: torch.Tensor, B: torch.Tensor, group_name: str, return_A: bool, strategy: str
+) -> list[torch.Tensor]:
+    """As a product; ranks have to divide the rows."""
+    made = A.new_empty(A.shape[0], B.shape[1])
+    return [made, A.new_empty(A.shape)] if return_A else [made]
+
+
+def matmul_all_to_all(
+    A: torch.Tensor, B: torch.Tensor, group_name: str, strategy: str
+) -> torch.Tensor:
+    """Likewise."""
+    return A.new_empty(A.shape[0], B.shape[1])
+
+
+def _check_gather(A_shard: torch.Tensor, Bs: Sequence[torch.Tensor], *_: Any) -> None:
+    check_factors(A_shard, Bs)
+
+
+def _check_scatter(
+    A: torch.Tensor, B: torch.Tensor, reduce_op: str, group_name: str, *_: Any
+) -> None:
+    check_factors(A, [B])
+    check_reduction(reduce_op)
+    divide_rows(A, group_name)
+
+
+def _check_sum(A: torch.Tensor, B: torch.Tensor, reduce_op: str, *_: Any) -> None:
+    check_factors(A, [B])
+    check_reduction(reduce_op)
+
+
+def _check_exchange(A: torch.Tensor, B: torch.Tensor, group_name: str, *_: Any) -> None:
+    check_factors(A, [B])
+    divide_rows(A, group_name)
+
+
+CHECKS: Final[Mapping[str, Callable[..., None]]] = {
+    "all_gather_matmul": _check_gather,
+    "matmul_reduce_scatter": _check_scatter,
+    "matmul_all_reduce": _check_sum,
+    "all_to_all_matmul": _check_exchange,
+    "matmul_all_to_all": _check_exchange,
+}
+"""By operator: raises SyncopateError if it cannot take its arguments."""

@@ -1,0 +1,63 @@
+"""Cases for the importers: files of MSCCL, MSCCL++ and TACCL, mutated."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+from typing import Any
+
+from fuzz_mutate import mutate
+from fuzz_outcomes import Finding, Outcome
+from import_files import FILES, msccl_exchange
+
+from syncopate.errors import PlanError
+from syncopate.importers import Collective, Source, emit_plan, export_plan, prove, read_steps
+from syncopate.ir import new_context, parse, run_pipeline
+
+__all__ = ["make_import", "run_import"]
+
+CHECKS = "chunk.plan(chunk-split-transfers,chunk-check-plan,chunk-check-claims)"
+SMALL = 400
+
+
+@functools.cache
+def _files() -> dict[str, tuple[str, ...]]:
+    """By format, files."""
+    found: dict[str, tuple[str, ...]] = {"msccl-xml": tuple(map(msccl_exchange, (2, 4)))}
+    for form, _, write in FILES.values():
+        found[form] = (*found.get(form, ()), *map(write, (2, 3)))
+    return found
+
+
+def make_import(draw: random.Random) -> Any:
+    """A format, a file of it or nearly so, rows of its buffer, and where what it starts with comes from."""
+    form = draw.choice(sorted(_files()))
+    files = _files()[form if draw.random() < 0.98 else draw.choice(sorted(_files()))]
+    text = draw.choice(files)
+    if draw.random() < 0.95:
+        text = mutate(draw, text, files, most=2)
+    return form, text, draw.randrange(1, 40), draw.choice(list(Source))
+
+
+def run_import(draw: random.Random, made: Any) -> Outcome:
+    """Imports a file; the plan of one that is right passes all checks, and is the same when it comes back."""
+    form, text, rows, source = made
+    try:
+        steps = read_steps(text, form, "f")
+        prove(steps)
+    except PlanError as error:
+        if not re.match(r"f:\d+: \S", str(error)):
+            raise Finding(f"an error without file and line: {error}") from None
+        return Outcome.REFUSED_AT_ONCE
+    if len(steps.moves) > SMALL or steps.ranks == 1 or steps.extent(steps.memories[0]) > SMALL:
+        return Outcome.ACCEPTED
+    if source is Source.TILES and steps.collective is Collective.ALL_TO_ALL:
+        rows *= steps.ranks
+    imported = emit_plan(steps, (rows, 2), "f32", source=source)
+    run_pipeline(parse(imported.plan.text, new_context()), CHECKS)
+    claimed = "chunk.claim" in imported.plan.text and rows % (steps.ranks * steps.chunks) == 0
+    if claimed and all(move.src.count == 1 for move in steps.moves):
+        for other in ("msccl-xml", "mscclpp-json"):
+            prove(read_steps(export_plan(imported.plan, other), other))
+    return Outcome.ACCEPTED

@@ -1,0 +1,117 @@
+"""Files that are wrong: one error, with file, line and construct."""
+
+import random
+import re
+
+import pytest
+from import_faults_msccl import MSCCL
+from import_faults_mscclpp import MSCCLPP
+from import_faults_taccl import JSON, TACCL
+from import_files import FILES
+
+from syncopate.errors import PlanError
+from syncopate.importers import prove, read_steps
+
+pytestmark = pytest.mark.any_triton
+
+CASES = [
+    *(("msccl-xml", name, case) for name, case in MSCCL.items()),
+    *(("mscclpp-json", name, case) for name, case in MSCCLPP.items()),
+    *(("taccl-json", name, case) for name, case in TACCL.items()),
+    *(
+        (form, name, (text, None, None, said, there))
+        for form in ("mscclpp-json", "taccl-json")
+        for name, (text, said, there) in JSON.items()
+    ),
+]
+
+
+def test_there_are_enough_kinds():
+    for form in ("msccl-xml", "mscclpp-json", "taccl-json"):
+        assert len([case for case in CASES if case[0] == form]) >= 50
+
+
+@pytest.mark.parametrize(("form", "name", "case"), CASES, ids=lambda value: str(value)[:40])
+def test_wrong_file_is_one_error_with_line_and_construct(form, name, case):
+    text, old, new, said, there = case
+    if old is not None:
+        assert old in text, name
+        text = text.replace(old, new, 1)
+    with pytest.raises(PlanError) as caught:
+        prove(read_steps(text, form, "wrong.file"))
+    message = str(caught.value)
+    place = re.match(r"wrong\.file:(\d+): ", message)
+    assert place, message
+    assert re.search(said, message), message
+    lines = text.split("\n")
+    assert 1 <= int(place[1]) <= len(lines)
+    assert there in lines[int(place[1]) - 1], message
+
+
+def test_text_that_is_none_is_refused():
+    with pytest.raises(PlanError, match=r"x\.xml:2: expects text"):
+        read_steps("<algo\n\ud800/>", "msccl-xml", "x.xml")
+
+
+TOKEN = re.compile(r'"[^"\n]*"|\w+|[^\w\s]|\s+')
+WORDS = [
+    "0",
+    "1",
+    "2",
+    "-1",
+    '"s"',
+    '"r"',
+    '"i"',
+    "99999999999",
+    "null",
+    "true",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    ">",
+    "é",
+    "",
+]
+
+
+def mutate(text, generator):
+    tokens = TOKEN.findall(text)
+    for _ in range(generator.choice([1, 1, 1, 2, 4])):
+        at = generator.randrange(len(tokens))
+        change = generator.randrange(6)
+        if change == 0:
+            tokens[at] = generator.choice(WORDS)
+        elif change == 1:
+            del tokens[at : at + generator.choice([1, 1, 5, 40])]
+        elif change == 2:
+            tokens.insert(at, tokens[generator.randrange(len(tokens))])
+        elif change == 3:
+            other = generator.randrange(len(tokens))
+            tokens[at], tokens[other] = tokens[other], tokens[at]
+        elif change == 4:
+            tokens[at] = tokens[generator.randrange(len(tokens))]
+        elif tokens[at].strip('"').isdigit():
+            number = str(int(tokens[at].strip('"')) + generator.choice([-1, 1, 1000]))
+            tokens[at] = f'"{number}"' if tokens[at].startswith('"') else number
+        if not tokens:
+            tokens = [""]
+    return "".join(tokens)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_mutated_file_is_refused_or_right(name):
+    """Nothing but a `PlanError` that begins with file and line comes out; what is taken is the collective."""
+    form, _, write = FILES[name]
+    texts = [write(ranks) for ranks in (2, 3)]
+    generator = random.Random(name)
+    refused = 0
+    for _ in range(300):
+        text = mutate(generator.choice(texts), generator)
+        try:
+            prove(read_steps(text, form, "f"))
+        except PlanError as error:
+            refused += 1
+            assert re.match(r"f:\d+: \S", str(error)), error
+    assert 100 < refused <= 300

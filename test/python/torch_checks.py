@@ -1,0 +1,477 @@
+"""What `test_torch_operators.py` checks on two processes; each function is one check.
+
+Expected values are made of the factors of all ranks, in one process, by products alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.utils.checkpoint import checkpoint
+
+import syncopate.torch as st
+from syncopate.errors import SyncopateError
+from syncopate.torch.agreement import Comparison
+
+ROWS, K, N = 3, 5, 7
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Factors: their sizes, type and place.
+
+    Attributes:
+        rows: Rows of each rank.
+        k: What is summed over.
+        n: Columns of a rank's B.
+        dtype: Their type.
+        device: Where they are.
+        tolerance: How wrong results may be, against float64.
+        strategy: Of the operators.
+    """
+
+    rows: int = ROWS
+    k: int = K
+    n: int = N
+    dtype: Any = torch.float64
+    device: str = "cpu"
+    tolerance: float = 1e-12
+    strategy: Any = "auto"
+
+    def random(self, *shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, device=self.device).to(self.dtype)
+
+
+CPU = Setting()
+OPERATORS = torch.ops.syncopate
+EVERY = (
+    "all_gather_matmul",
+    "matmul_reduce_scatter",
+    "matmul_all_reduce",
+    "all_to_all_matmul",
+    "matmul_all_to_all",
+)
+
+
+def world_name() -> str:
+    return dist.group.WORLD.group_name
+
+
+def everywhere(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """What each rank has."""
+    made = [torch.empty_like(tensor.contiguous()) for _ in range(dist.get_world_size())]
+    dist.all_gather(made, tensor.detach().contiguous())
+    return made
+
+
+@dataclass
+class Case:
+    """An operator with factors of this rank.
+
+    Attributes:
+        call: The operator on factors; returns all that it gives.
+        factors: What this rank passes.
+        expect: From the factors of each rank, what each gets.
+    """
+
+    call: Callable[..., Sequence[torch.Tensor]]
+    factors: list[torch.Tensor]
+    expect: Callable[[list[list[torch.Tensor]]], list[list[torch.Tensor]]]
+
+
+def blocks(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.chunk(dist.get_world_size())
+
+
+def make_case(name: str, *, more: bool = False, group: Any = None, setting: Setting = CPU) -> Case:
+    """A case of an operator; with `more`, several weights, or an average, or A as well."""
+    world, group = dist.get_world_size(), world_name() if group is None else group
+    ranks, k, n = range(world), setting.k, setting.n
+    how = {"strategy": setting.strategy}
+    a = setting.random(setting.rows if name == "all_gather_matmul" else world * setting.rows, k)
+    # One lies as a weight of nn.Linear does, one as in torch.mm, and one is neither.
+    weights = [
+        setting.random(n, k).t(),
+        setting.random(k, n + 8),
+        setting.random(2 * k, 2 * n)[::2, ::2],
+    ]
+    b = weights[0]
+    op = "avg" if more else "sum"
+    share = world if more else 1
+    if name == "all_gather_matmul":
+        chosen = weights if more else [b]
+
+        def gather(x, *bs):
+            whole, products = st.all_gather_matmul(x, list(bs), 0, group, return_A=more, **how)
+            return [*products, *([whole] if more else [])]
+
+        def gathered(factors):
+            whole = torch.cat([x for x, *_ in factors])
+            return [[*(whole @ b for b in bs), *([whole] if more else [])] for _, *bs in factors]
+
+        return Case(gather, [a, *chosen], gathered)
+
+    def total(factors):
+        return sum(x @ b for x, b in factors) / share
+
+    def exchanged(each):
+        return [torch.cat([blocks(x)[rank] for x in each]) for rank in ranks]
+
+    calls = {
+        "matmul_reduce_scatter": lambda x, b: [st.matmul_reduce_scatter(x, b, op, 0, group, **how)],
+        "matmul_all_reduce": lambda x, b: [
+            st.matmul_all_reduce(x, b, op, group, replicated_grad=False, **how)
+        ],
+        "all_to_all_matmul": lambda x, b: (
+            OPERATORS.all_to_all_matmul(x, b, st.functional.name_group(group), True, "auto")
+            if more
+            else [st.all_to_all_matmul(x, b, group, **how)]
+        ),
+        "matmul_all_to_all": lambda x, b: [st.matmul_all_to_all(x, b, group, **how)],
+    }
+
+    def arrived(factors):
+        moved = exchanged([x for x, _ in factors])
+        return [[x @ b, *([x] if more else [])] for x, (_, b) in zip(moved, factors, strict=True)]
+
+    results = {
+        "matmul_reduce_scatter": lambda factors: [[part] for part in blocks(total(factors))],
+        "matmul_all_reduce": lambda factors: [[total(factors)]] * world,
+        "all_to_all_matmul": arrived,
+        "matmul_all_to_all": lambda factors: [[c] for c in exchanged([x @ b for x, b in factors])],
+    }
+    return Case(calls[name], [a, b], results[name])
+
+
+def close(made: torch.Tensor, right: torch.Tensor, tolerance: float = 1e-12) -> None:
+    assert made.shape == right.shape, (made.shape, right.shape)
+    error = (made.double() - right.double()).norm() / right.double().norm()
+    assert error < tolerance, error
+
+
+def check_values_and_gradients(name: str, more: bool, setting: Setting = CPU) -> None:
+    """Against autograd through products of all ranks' factors, for random gradients of all results."""
+    case, rank = make_case(name, more=more, setting=setting), dist.get_rank()
+    mine = [x.requires_grad_() for x in case.factors]
+    outputs = case.call(*mine)
+    cotangents = [torch.randn_like(out) for out in outputs]
+    made = torch.autograd.grad(outputs, mine, cotangents)
+
+    every = list(zip(*(everywhere(x) for x in mine), strict=True))
+    leaves = [[x.double().requires_grad_() for x in factors] for factors in every]
+    weights = list(zip(*(everywhere(x) for x in cotangents), strict=True))
+    results = case.expect(leaves)
+    for out, right in zip(outputs, results[rank], strict=True):
+        close(out, right, setting.tolerance)
+    loss = sum(
+        (out * weight).sum()
+        for outs, ws in zip(results, weights, strict=True)
+        for out, weight in zip(outs, ws, strict=True)
+    )
+    flat = [x for factors in leaves for x in factors]
+    rights = torch.autograd.grad(loss, flat)[rank * len(mine) : (rank + 1) * len(mine)]
+    for grad, right, factor in zip(made, rights, mine, strict=True):
+        close(grad, right, setting.tolerance)
+        assert grad.dtype == factor.dtype
+        if factor.t().is_contiguous():
+            assert grad.stride() == factor.stride()
+
+
+def check_direction(name: str, more: bool) -> None:
+    """Gradients against differences of the sum of all ranks' losses, all factors moved at once."""
+    case = make_case(name, more=more)
+    mine = [x.requires_grad_() for x in case.factors]
+    outputs = case.call(*mine)
+    cotangents = [torch.randn_like(out) for out in outputs]
+    grads = torch.autograd.grad(outputs, mine, cotangents)
+    moves = [torch.randn_like(x) for x in mine]
+
+    def loss(step: float) -> torch.Tensor:
+        with torch.no_grad():
+            outs = case.call(*(x + step * move for x, move in zip(mine, moves, strict=True)))
+            made = sum((out * w).sum() for out, w in zip(outs, cotangents, strict=True))
+        dist.all_reduce(made)
+        return made
+
+    step = 1e-4
+    slope = (loss(step) - loss(-step)) / (2 * step)
+    along = sum((grad * move).sum() for grad, move in zip(grads, moves, strict=True))
+    dist.all_reduce(along)
+    close(along, slope, 1e-8)
+
+
+def check_some_gradients(name: str) -> None:
+    """Each factor alone has the gradient that it has beside the other."""
+    case = make_case(name)
+    both = [x.clone().requires_grad_() for x in case.factors]
+    (out,) = case.call(*both)
+    weight = torch.randn_like(out)
+    expected = torch.autograd.grad(out, both, weight)
+    for number in range(2):
+        factors = list(case.factors)
+        factors[number] = factors[number].clone().requires_grad_()
+        (out,) = case.call(*factors)
+        (grad,) = torch.autograd.grad(out, [factors[number]], weight)
+        assert torch.equal(grad, expected[number])
+
+
+def check_replicated_gradient(setting: Setting = CPU) -> None:
+    """What follows an all-reduce alike on all ranks gives each factor the gradient of the loss that all have."""
+    torch.manual_seed(77)
+    weight = setting.random(2 * setting.rows, setting.n)
+    torch.manual_seed(5 + dist.get_rank())
+    a = setting.random(2 * setting.rows, setting.k).requires_grad_()
+    b = setting.random(setting.k, setting.n).requires_grad_()
+    out = st.matmul_all_reduce(a, b, "sum", world_name())
+    made = torch.autograd.grad(out, [a, b], weight)
+    for grad, right in zip(made, torch.autograd.grad(a @ b, [a, b], weight), strict=True):
+        close(grad, right, setting.tolerance)
+
+
+def check_unused_results() -> None:
+    """Results without a gradient take none."""
+    case = make_case("all_gather_matmul", more=True)
+    mine = [x.requires_grad_() for x in case.factors]
+    outputs = case.call(*mine)
+    assert len(outputs) == 4
+    grads = torch.autograd.grad(outputs[1].sum(), mine, allow_unused=True)
+    assert [grad is None for grad in grads] == [False, True, False, True]
+    every = [torch.cat(everywhere(x)) for x in mine[:1]]
+    close(grads[2], every[0].t() @ torch.ones_like(outputs[1]))
+    (only,) = torch.autograd.grad(case.call(*mine)[3].sum(), mine[:1])
+    close(only, torch.full_like(only, 2.0))
+
+
+def check_opcheck(name: str) -> None:
+    """Schema, fake tensors and registration of gradients, static and dynamic, as torch wants them."""
+    torch.manual_seed(3)
+    group, dtype = world_name(), torch.float64
+    rows = 2 * ROWS
+    a = torch.randn(rows, K, dtype=dtype, requires_grad=True)
+    b = torch.randn(N, K, dtype=dtype).t().detach().requires_grad_()
+    c = torch.randn(K, N, dtype=dtype, requires_grad=True)
+    calls = {
+        "all_gather_matmul": [(a, [b, c], group, True, ""), (a, [b], group, False, "auto")],
+        "matmul_reduce_scatter": [(a, b, "sum", group, ""), (a, c, "avg", group, "")],
+        "matmul_all_reduce": [(a, b, "sum", group, True, ""), (a, c, "avg", group, False, "")],
+        "all_to_all_matmul": [(a, b, group, True, ""), (a, c, group, False, "")],
+        "matmul_all_to_all": [(a, b, group, ""), (a, c, group, "")],
+    }
+    for args in calls[name]:
+        torch.library.opcheck(getattr(OPERATORS, name).default, args)
+
+
+def check_compile(name: str, form: str) -> None:
+    """One graph without a break, whatever the group is given as; the same values and gradients."""
+    group = {
+        "name": world_name(),
+        "group": dist.group.WORLD,
+        "mesh": init_device_mesh("cpu", (dist.get_world_size(),)),
+    }[form]
+    case = make_case(name, group=group)
+    mine = [x.requires_grad_() for x in case.factors]
+
+    def block(*factors):
+        (out,) = case.call(*(x * 1.5 for x in factors))
+        return torch.relu(out)
+
+    # Other cases have the same function, which counts as compiling it again.
+    torch._dynamo.reset()
+    compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
+    right, made = block(*mine), compiled(*mine)
+    close(made, right)
+    weight = torch.randn_like(right)
+    pairs = [torch.autograd.grad(out, mine, weight) for out in (made, right)]
+    for grad, expected in zip(*pairs, strict=True):
+        close(grad, expected)
+
+
+class Block(torch.nn.Module):
+    """A gather before one product, and a scatter behind another."""
+
+    def __init__(self, group: Any, setting: Setting = CPU) -> None:
+        super().__init__()
+        self.group = group
+        self.up = torch.nn.Parameter(setting.random(setting.n, setting.k))
+        self.down = torch.nn.Parameter(setting.random(setting.k, setting.n))
+
+    def forward(self, x):
+        _, (h,) = st.all_gather_matmul(x, [self.up.t()], 0, self.group, return_A=False)
+        return st.matmul_reduce_scatter(torch.relu(h), self.down.t(), "sum", 0, self.group)
+
+
+def check_export() -> None:
+    """Operators stand in an exported program, which can be run."""
+    block, x = Block(world_name()), torch.randn(4, ROWS, K, dtype=torch.float64)
+    exported = torch.export.export(block, (x,))
+    targets = [str(node.target) for node in exported.graph.nodes]
+    assert "syncopate.all_gather_matmul.default" in targets, targets
+    assert "syncopate.matmul_reduce_scatter.default" in targets, targets
+    close(exported.module()(x), block(x))
+
+
+def check_checkpoint() -> None:
+    """What is computed again in the backward gives the same gradients."""
+    block = Block(world_name())
+    x = torch.randn(2, ROWS, K, dtype=torch.float64, requires_grad=True)
+    leaves = [x, block.up, block.down]
+    right = torch.autograd.grad(block(x).square().sum(), leaves)
+    made = torch.autograd.grad(checkpoint(block, x, use_reentrant=False).square().sum(), leaves)
+    for grad, expected in zip(made, right, strict=True):
+        assert torch.equal(grad, expected)
+
+
+def check_autocast() -> None:
+    """Products are in the type of autocast, gradients in that of the factors."""
+    block = Block(world_name(), Setting(dtype=torch.float32))
+    x = torch.randn(2, ROWS, K, requires_grad=True)
+    for forward in (block, torch.compile(block, backend="aot_eager", fullgraph=True)):
+        with torch.autocast("cpu", torch.bfloat16):
+            out = forward(x)
+        assert out.dtype == torch.bfloat16
+        grads = torch.autograd.grad(out.float().square().sum(), [x, block.up, block.down])
+        assert {grad.dtype for grad in grads} == {torch.float32}
+        right = torch.autograd.grad(block(x).square().sum(), [x, block.up, block.down])
+        for grad, expected in zip(grads, right, strict=True):
+            close(grad, expected, 3e-2)
+
+
+def check_dimensions() -> None:
+    """Other dimensions than the first are gathered and scattered as torch does."""
+    torch.manual_seed(9 + dist.get_rank())
+    group, dtype = world_name(), torch.float64
+    a, b = torch.randn(2, 4, 6, K, dtype=dtype), torch.randn(K, N, dtype=dtype)
+    parts = list(zip(everywhere(a), everywhere(b), strict=True))
+    for dim in (0, 1, 2, -2):
+        whole, (c,) = st.all_gather_matmul(a, [b], dim, group)
+        right = torch.cat([x for x, _ in parts], dim)
+        assert torch.equal(whole, right)
+        close(c, right @ b)
+        out = st.matmul_reduce_scatter(a, b, "sum", dim, group)
+        total = sum(x @ y for x, y in parts)
+        close(out, total.chunk(dist.get_world_size(), dim)[dist.get_rank()])
+    close(st.matmul_all_reduce(a, b, "sum", group), sum(x @ y for x, y in parts))
+    mine = torch.cat([x.chunk(2)[dist.get_rank()] for x, _ in parts])
+    close(st.all_to_all_matmul(a, b, group), mine @ b)
+    right = torch.cat([(x @ y).chunk(2)[dist.get_rank()] for x, y in parts])
+    close(st.matmul_all_to_all(a, b, group), right)
+
+
+def check_other_operators() -> None:
+    """The meaning is that of torch's own operators, of which the fallbacks run on CPUs."""
+    import torch.distributed._symmetric_memory as symm_mem
+
+    group = world_name()
+    a, b = torch.randn(2, 4, K), torch.randn(K, N)
+    for dim in (0, 1):
+        right = symm_mem._fused_all_gather_matmul_fallback(a, [b, b], dim, group, return_A=True)
+        made = st.all_gather_matmul(a, [b, b], dim, group, return_A=True)
+        close(made[0], right[0], 1e-6)
+        for c, expected in zip(made[1], right[1], strict=True):
+            close(c, expected, 1e-6)
+        for op in ("sum", "avg"):
+            right = symm_mem._fused_matmul_reduce_scatter_fallback(a, b, op, dim, group)
+            close(st.matmul_reduce_scatter(a, b, op, dim, group), right, 1e-6)
+
+
+def check_comparison() -> None:
+    """Ranks that do something else, or nothing, are named on all ranks."""
+    rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
+    store = dist.PrefixStore("comparison", store)
+    comparison = Comparison(store, rank, 2, seconds=20)
+    for number in range(3):
+        comparison.compare({"m": number, "n": 2})
+    expect_error(
+        lambda: comparison.compare({"m": 10 + rank, "n": 2}),
+        "rank 1 calls with m 11, but rank 0 with m 10; all ranks of a group have to make the same calls",
+    )
+    comparison.compare({"m": 1})
+    late = Comparison(dist.PrefixStore("late", store), rank, 2, seconds=0.5)
+    if rank == 0:
+        expect_error(
+            lambda: late.compare({"m": 3}), "rank 1 has not made this call within 0.5 s: m 3"
+        )
+
+
+def expect_error(call: Callable[[], Any], text: str) -> None:
+    try:
+        call()
+    except SyncopateError as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(f"no error: {text}")
+
+
+def check_refusals() -> None:
+    """Errors come before anything is sent."""
+    group = world_name()
+    a, b = torch.randn(6, K), torch.randn(K, N)
+    for call, text in (
+        (lambda: st.all_gather_matmul(a, b, 0, group), "Bs: expects a sequence of matrices"),
+        (lambda: st.all_gather_matmul(a, [], 0, group), "Bs: expects at least one matrix"),
+        (lambda: st.all_gather_matmul(a, [b], 1, group), "gather_dim: expects one of the leading"),
+        (lambda: st.all_gather_matmul(a, [b.t()], 0, group), "is passed as weight.t()"),
+        (lambda: st.all_gather_matmul(a, [b.double()], 0, group), "B: expects torch.float32"),
+        (lambda: st.all_gather_matmul(a, [b], 0, "nobody"), "group_name: expects the name"),
+        (lambda: st.all_gather_matmul(a, [b], 0, 3), "group_name: expects the name of"),
+        (
+            lambda: st.all_gather_matmul(
+                a, [b], 0, init_device_mesh("cpu", (2, 1), mesh_dim_names=("tp", "dp"))
+            ),
+            "expects a device mesh of one dimension, but got one of 2; pass one of them, such as mesh['tp']",
+        ),
+        (lambda: st.matmul_reduce_scatter(a[:5], b, "sum", 0, group), "expects a multiple of 2"),
+        (lambda: st.matmul_reduce_scatter(a, b, "max", 0, group), "reduce_op: expects one of sum"),
+        (lambda: st.matmul_all_reduce(a, b, "sum", group, strategy=3), "strategy: expects a"),
+        (lambda: st.all_to_all_matmul(a[:3], b, group), "expects a multiple of 2"),
+        (lambda: st.matmul_all_to_all(a[0], b, group), "A: expects at least two dimensions"),
+    ):
+        expect_error(call, text)
+
+
+def check_one_rank() -> None:
+    """A group of one rank is a product, which shares no memory with a factor."""
+    alone = [dist.new_group([rank]) for rank in range(2)][dist.get_rank()]
+    a, b = torch.randn(4, K), torch.randn(K, N)
+    whole, (c,) = st.all_gather_matmul(a, [b], 0, alone)
+    assert torch.equal(whole, a) and whole.data_ptr() != a.data_ptr()
+    close(c, a @ b, 1e-6)
+    close(st.matmul_reduce_scatter(a, b, "avg", 0, alone), a @ b, 1e-6)
+
+
+def cases() -> dict[str, Callable[[], None]]:
+    """All checks by name."""
+    from functools import partial
+
+    made: dict[str, Callable[[], None]] = {}
+    for name, more in itertools.product(EVERY, (False, True)):
+        if (name, more) == ("matmul_all_to_all", True):
+            continue
+        title = f"{name} {'more' if more else 'plain'}"
+        made[f"values and gradients of {title}"] = partial(check_values_and_gradients, name, more)
+        made[f"direction of {title}"] = partial(check_direction, name, more)
+    for name in EVERY:
+        made[f"gradients of single factors of {name}"] = partial(check_some_gradients, name)
+        made[f"opcheck of {name}"] = partial(check_opcheck, name)
+        for form in ("name", "group", "mesh"):
+            made[f"compile of {name} by {form}"] = partial(check_compile, name, form)
+    for check in (
+        check_replicated_gradient,
+        check_unused_results,
+        check_export,
+        check_checkpoint,
+        check_autocast,
+        check_dimensions,
+        check_other_operators,
+        check_comparison,
+        check_refusals,
+        check_one_rank,
+    ):
+        made[check.__name__.removeprefix("check_").replace("_", " ")] = check
+    return made
