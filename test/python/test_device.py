@@ -24,6 +24,7 @@ NAMES = {
     "read_tile",
     "tile_steps",
     "wait_signals",
+    "tile_number",
     "tile_slot",
     "tile_sum",
     "finish_tile",

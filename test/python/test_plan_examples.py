@@ -12,6 +12,7 @@ from syncopate._tools import find_tool
 from syncopate.choices import Combine
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
 from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
@@ -175,7 +176,7 @@ def test_plan_of_the_documentation_is_right():
     module = parse(f"!a = !chunk.buffer<6x64xf32>\n{maps}\n{plan}", new_context())
     run_pipeline(module, EXPAND)
     # In Python it is the same.
-    produced, between, called, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    *blocks, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     built = Plan("p", [3])
     a = built.buffer("a", (6, 64), "f32", shard_axis=0)
     exec(code, {"plan": built, "a": a})
@@ -190,8 +191,11 @@ def test_plan_of_the_documentation_is_right():
         "Combine": Combine,
         "all_reduce_tiles": all_reduce_tiles,
         "reduce_scatter_tiles": reduce_scatter_tiles,
+        "SequenceShards": SequenceShards,
+        "Sharding": Sharding,
+        "gather_sequence": gather_sequence,
     }
-    for block in (produced, between, called):
+    for block in blocks:
         exec(block, names)
         run_pipeline(parse(names["plan"].text, new_context()), PROVE)
 
