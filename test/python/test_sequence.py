@@ -1,0 +1,53 @@
+"""Who has which element of a sequence, and the plans that bring all of it to all ranks."""
+
+import numpy as np
+import pytest
+
+import syncopate
+from syncopate import Plan
+from syncopate.errors import PlanError
+from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
+
+SHARDINGS = list(Sharding)
+
+
+@pytest.mark.parametrize("sharding", SHARDINGS, ids=lambda s: s.value)
+@pytest.mark.parametrize(("length", "world"), [(64, 4), (67, 4), (41, 3), (10, 2), (9, 1)])
+def test_each_element_has_one_place(sharding, length, world):
+    shards = SequenceShards(length, world, sharding)
+    whole = [
+        i for rank in range(world) for begin, end in shards.ranges(rank) for i in range(begin, end)
+    ]
+    assert sorted(whole) == list(range(length))
+    for rank in range(world):
+        places = shards.positions(rank)
+        assert places.shape == (shards.rows,) and places.dtype == np.int32
+        has = places >= 0
+        assert places[has].tolist() == [
+            i for begin, end in shards.ranges(rank) for i in range(begin, end)
+        ]
+        # The expression that tables are made of says the same, and grows with the row.
+        said = [shards.place(rank, row) for row in range(shards.rows + shards.block)]
+        assert [place for place, kept in zip(said, has, strict=False) if kept] == places[
+            has
+        ].tolist()
+        assert said == sorted(said)
+
+
+def test_sequence_that_is_too_short_for_two_blocks_is_refused():
+    with pytest.raises(PlanError, match="too few for the first block of each of 4 ranks"):
+        SequenceShards(3, 4, Sharding.ZIGZAG)
+    with pytest.raises(PlanError, match="length: expects a positive integer, but got 0"):
+        SequenceShards(0, 4)
+
+
+def test_wrong_gathers_are_refused():
+    plan = Plan("p", [2])
+    k = plan.buffer("k", (64, 16), "bf16")
+    with pytest.raises(PlanError, match="expects 65 rows, as many as the sequence has elements"):
+        gather_sequence(plan, k, SequenceShards(65, 2))
+    with pytest.raises(PlanError, match="expects a sequence of 2 ranks"):
+        gather_sequence(plan, k, SequenceShards(64, 4))
+    with pytest.raises(PlanError, match="expects algorithm direct or ring"):
+        strategy = syncopate.Strategy(algorithm="bidirectional_ring")
+        gather_sequence(plan, k, SequenceShards(64, 2), strategy)
