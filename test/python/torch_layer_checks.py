@@ -309,8 +309,32 @@ def check_tensor_parallelism_of_torch() -> None:
     assert "reduce_scatter_tensor" not in found and "all_gather_into_tensor" not in found
 
 
+def check_inductor() -> None:
+    """The code that torch compiles has the values and gradients of eager calls, of operators and fused graphs."""
+    torch._dynamo.reset()
+    mlp, x, _ = same_mlp()
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    styles = {
+        "up": plain.ColwiseParallel(input_layouts=Shard(1)),
+        "down": plain.RowwiseParallel(output_layouts=Shard(1)),
+    }
+    fusion = st.CollectiveFusion()
+    torch_made = plain.parallelize_module(mlp, mesh, styles)
+    fused = torch.compile(torch_made, options={"post_grad_custom_pre_pass": fusion})
+    ours = Mlp()
+    ours.up = st.ColumnParallelLinear.from_linear(ours.up, world_name(), sequence_dim=1)
+    ours.down = st.RowParallelLinear.from_linear(ours.down, world_name(), sequence_dim=1)
+    for eager, compiled in ((torch_made, fused), (ours, torch.compile(ours, fullgraph=True))):
+        leaf = part(x, 1).clone().requires_grad_()
+        outs = [function(leaf) for function in (eager, compiled)]
+        close(outs[1], outs[0])
+        grads = [torch.autograd.grad(out.square().sum(), leaf)[0] for out in outs]
+        close(grads[1], grads[0])
+    assert fusion.fused == 4
+
+
 def cases() -> dict[str, Callable[[], None]]:
-    """All checks by name."""
+    """All checks by name, but `check_inductor`, which takes a C++ compiler a while."""
     made: dict[str, Callable[[], None]] = {}
     for dim in (0, 1, None):
         for bias in (False, True):

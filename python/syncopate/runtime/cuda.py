@@ -47,6 +47,9 @@ class Memcpy2D(ctypes.Structure):
 
 _SIGNATURES: dict[str, list[Any]] = {
     "cuInit": [ctypes.c_uint],
+    "cuCtxGetCurrent": [ctypes.POINTER(Handle)],
+    "cuCtxSetCurrent": [Handle],
+    "cuDevicePrimaryCtxRetain": [ctypes.POINTER(Handle), ctypes.c_int],
     "cuGetErrorString": [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)],
     "cuDeviceGetAttribute": [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_int],
     "cuMemcpyAsync": [Address, Address, ctypes.c_size_t, Handle],
@@ -112,6 +115,19 @@ def check(code: int, what: str) -> None:
 def call(name: str, *args: Any) -> None:
     """Calls the driver and raises on failure."""
     check(function(name)(*args), name)
+
+
+def ensure_context(device: int) -> None:
+    """Makes torch's context of a GPU that of this thread, if it has none.
+
+    A thread gets one with its first call of the CUDA runtime, and the driver calls of a program may come before that:
+    one that runs backward passes has made none.
+    """
+    context = Handle()
+    call("cuCtxGetCurrent", ctypes.byref(context))
+    if not context.value:
+        call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        call("cuCtxSetCurrent", context)
 
 
 def create_stream(priority: int = 0) -> int:

@@ -147,6 +147,16 @@ class _Programs:
 
 _groups: dict[str, _Programs] = {}
 _lock = threading.RLock()
+_threads = threading.local()
+
+
+def _ensure_context(device: int) -> None:
+    """Asks the driver once in each thread: backward passes run in threads of torch's."""
+    if device not in (known := _threads.__dict__.setdefault("known", set())):
+        from syncopate.runtime import cuda
+
+        cuda.ensure_context(device)
+        known.add(device)
 
 
 def _outside_of_pools(make: Callable[[], _Result]) -> _Result:
@@ -162,6 +172,7 @@ def _outside_of_pools(make: Callable[[], _Result]) -> _Result:
     def call() -> None:
         try:
             with torch.cuda.device(device):
+                _ensure_context(device)
                 results.append(make())
         except BaseException as error:
             errors.append(error)
@@ -223,6 +234,8 @@ def run(
             "A: float32 is multiplied in TF32; allow it by torch.set_float32_matmul_precision('high'), or convert A "
             "and B to bfloat16"
         )
+    if a.is_cuda:
+        _ensure_context(a.get_device())
     a = align(a)
     b, transpose_b, pitch = arrange_weight(b)
     key = (kind, a.shape, b.shape, dtype, transpose_b, pitch, returns_a, strategy)
