@@ -61,13 +61,13 @@ def values(name: str, more: bool, setting: Setting) -> None:
 
 
 def rows_that_change() -> None:
-    """200 calls with more numbers of rows than are kept, ranks held up at random, results kept and checked late."""
+    """More numbers of rows than are kept, ranks held up at random, results kept and checked late."""
     draw, rank, world = random.Random(4), dist.get_rank(), dist.get_world_size()
     group, k, n = world_name(), 256, 256
     sizes = [8 * draw.randrange(1, 60) for _ in range(3 * st.programs.ROWS_KEPT)]
     weights = [random_matrix(n, k, seed) for seed in range(world)]
     kept = []
-    for call in range(200):
+    for call in range(60):
         rows = draw.choice(sizes)
         each = [random_matrix(rows, k, 1000 * call + seed) for seed in range(world)]
         if draw.randrange(world) == rank:

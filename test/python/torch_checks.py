@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -17,7 +19,10 @@ from torch.utils.checkpoint import checkpoint
 
 import syncopate.torch as st
 from syncopate.errors import SyncopateError
+from syncopate.kernels import GemmConfig
+from syncopate.torch import fused, programs, reference
 from syncopate.torch.agreement import Comparison
+from syncopate.workloads import GemmKind
 
 ROWS, K, N = 3, 5, 7
 
@@ -267,6 +272,21 @@ def check_opcheck(name: str) -> None:
         torch.library.opcheck(getattr(OPERATORS, name).default, args)
 
 
+def check_collectives() -> None:
+    """Those that gradients use are as torch wants operators, and each has the gradient that its meaning has."""
+    a, group = torch.randn(2 * ROWS, K, dtype=torch.float64, requires_grad=True), world_name()
+    names = ("gather", "reduce_scatter", "all_reduce", "exchange")
+    for operator in (getattr(OPERATORS, name).default for name in names):
+        torch.library.opcheck(operator, (a, group))
+        out = operator(a, group)
+        weight, move = torch.randn_like(out), torch.randn_like(a)
+        (grad,) = torch.autograd.grad(out, a, weight)
+        # They are linear: what they make of a change, against what the gradient says.
+        sums = torch.stack([(operator(move, group) * weight).sum(), (grad * move).sum()])
+        dist.all_reduce(sums)
+        close(sums[0], sums[1])
+
+
 def check_compile(name: str, form: str) -> None:
     """One graph without a break, whatever the group is given as; the same values and gradients."""
     group = {
@@ -290,6 +310,59 @@ def check_compile(name: str, form: str) -> None:
     pairs = [torch.autograd.grad(out, mine, weight) for out in (made, right)]
     for grad, expected in zip(*pairs, strict=True):
         close(grad, expected)
+
+
+class Simulated:
+    """Programs of the group, compiled for GPUs and executed by the simulator, each rank for both.
+
+    Attributes:
+        made: The names of their workloads.
+    """
+
+    def __init__(self) -> None:
+        self.world_size = dist.get_world_size()
+        self.made: list[str] = []
+
+    def find(self, key, make, strategy):
+        workload = make()
+        assert workload.packed() is workload
+        self.made.append(workload.name)
+        tiles = GemmConfig(
+            block_m=32, block_n=32, block_k=32, num_warps=4, num_stages=2, num_ctas=4
+        )
+        program = workload.compile(config=tiles)
+
+        def call(**tensors):
+            # The layout of a weight is part of what is passed.
+            assert tensors["b"].shape == workload.weight_shape
+            inputs = {
+                name: [x.numpy() for x in everywhere(tensor)] for name, tensor in tensors.items()
+            }
+            result = program.simulate(inputs)
+            assert result.verdict.ok, result.verdict
+            outputs = {
+                name: torch.from_numpy(each[dist.get_rank()]).to(tensors["a"].dtype)
+                for name, each in result.outputs[0].items()
+            }
+            if workload.returns_a:
+                moved = "a" if workload.kind is GemmKind.AG_GEMM else "received"
+                return outputs["c"], outputs[moved]
+            (output,) = outputs.values()
+            return output
+
+        return call
+
+
+def check_simulated(name: str, more: bool, kinds: set[str]) -> None:
+    """Values and gradients by the kernels that GPUs would run."""
+    simulated = Simulated()
+    setting = Setting(32, 64, 40, torch.float16, tolerance=3e-3)
+    with ExitStack() as changes:
+        changes.enter_context(patch.object(programs, "_programs", lambda name: simulated))
+        for each in EVERY:
+            changes.enter_context(patch.object(reference, each, getattr(fused, each)))
+        check_values_and_gradients(name, more, setting)
+    assert {made.split("-")[0] for made in simulated.made} == kinds, simulated.made
 
 
 class Block(torch.nn.Module):
@@ -461,7 +534,18 @@ def cases() -> dict[str, Callable[[], None]]:
         made[f"opcheck of {name}"] = partial(check_opcheck, name)
         for form in ("name", "group", "mesh"):
             made[f"compile of {name} by {form}"] = partial(check_compile, name, form)
+    for name, more, kinds in (
+        ("all_gather_matmul", False, {"ag_gemm", "gemm_rs"}),
+        ("all_gather_matmul", True, {"ag_gemm", "gemm_rs"}),
+        ("matmul_reduce_scatter", True, {"ag_gemm", "gemm_rs"}),
+        ("matmul_all_reduce", True, {"gemm_ar"}),
+        ("all_to_all_matmul", True, {"a2a_gemm", "gemm_a2a"}),
+        ("matmul_all_to_all", False, {"a2a_gemm", "gemm_a2a"}),
+    ):
+        title = f"simulated {name} {'more' if more else 'plain'}"
+        made[title] = partial(check_simulated, name, more, kinds)
     for check in (
+        check_collectives,
         check_replicated_gradient,
         check_unused_results,
         check_export,
