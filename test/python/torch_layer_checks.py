@@ -18,7 +18,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor import parallel as plain
-from torch_checks import close, expect_error, world_name
+from torch_cases import close, expect_error, world_name
 
 import syncopate.torch as st
 
