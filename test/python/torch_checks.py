@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed.device_mesh import init_device_mesh
 from torch.utils.checkpoint import checkpoint
 from torch_cases import (
@@ -239,6 +240,22 @@ def check_simulated(name: str, more: bool, kinds: set[str]) -> None:
     assert {made.split("-")[0] for made in simulated.made} == kinds, simulated.made
 
 
+def check_rows_that_change() -> None:
+    """One graph is for all numbers of rows, if torch is told so."""
+    torch._dynamo.reset()
+    block, counter = Block(world_name()), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(block, backend=counter, dynamic=True, fullgraph=True)
+    for rows in (4, 6, 10):
+        x = torch.randn(rows, ROWS, K, dtype=torch.float64, requires_grad=True)
+        right, made = block(x), compiled(x)
+        close(made, right)
+        weight = torch.randn_like(right)
+        pairs = [torch.autograd.grad(out, [x, block.up], weight) for out in (made, right)]
+        for grad, expected in zip(*pairs, strict=True):
+            close(grad, expected)
+    assert counter.frame_count == 1, counter.frame_count
+
+
 def check_export() -> None:
     """Operators stand in an exported program, which can be run."""
     block, x = Block(world_name()), torch.randn(4, ROWS, K, dtype=torch.float64)
@@ -399,6 +416,7 @@ def cases() -> dict[str, Callable[[], None]]:
         check_collectives,
         check_replicated_gradient,
         check_unused_results,
+        check_rows_that_change,
         check_export,
         check_checkpoint,
         check_autocast,
