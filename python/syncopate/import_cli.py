@@ -68,6 +68,17 @@ def add_import_commands(commands: Any) -> None:
         required=True,
         help="the format",
     )
+    exporter.add_argument(
+        "--collective",
+        help="all_gather, all_reduce, reduce_scatter or all_to_all: what a plan is that has no collective and claims "
+        "nothing; proved (default: what the plan has, or claims)",
+    )
+    exporter.add_argument(
+        "--result",
+        default="output",
+        metavar="BUFFER",
+        help="where such a plan leaves the result (default: %(default)s)",
+    )
     _add_out(exporter)
     exporter.set_defaults(run=_export)
 
@@ -103,7 +114,13 @@ def _import(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from syncopate.importers.formats import export_plan, read_text
 
-    text = export_plan(read_text(arguments.file), arguments.form, file=str(arguments.file))
+    text = export_plan(
+        read_text(arguments.file),
+        arguments.form,
+        file=str(arguments.file),
+        collective=arguments.collective,
+        result=arguments.result,
+    )
     return _write(arguments, text)
 
 

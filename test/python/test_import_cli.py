@@ -72,6 +72,20 @@ def test_export_writes_a_file_that_import_takes(form, ring, tmp_path, capsys):
     assert (steps.ranks, steps.chunks, len(steps.moves)) == (3, 1, 6)
 
 
+def test_plan_without_claim_is_exported_as_what_it_is_said_to_be(tmp_path, capsys):
+    form, collective, write = FILES["mscclpp_reading_reduce_scatter"]
+    file, plan = tmp_path / "in.json", tmp_path / "plan.mlir"
+    file.write_text(write(3))
+    assert main(["import", str(file), "--from", form, "--out", str(plan)]) == 0
+    words = ["export", str(plan), "--to", form]
+    assert main(words) == 1
+    assert "expects a plan with one collective" in capsys.readouterr().err
+    assert main([*words, "--collective", collective]) == 0
+    steps = read_steps(capsys.readouterr().out, form)
+    prove(steps)
+    assert not steps.in_place
+
+
 def test_exported_execution_plan_has_what_the_executor_reads(tmp_path, capsys):
     file, plan = tmp_path / "in.json", tmp_path / "plan.mlir"
     file.write_text(mscclpp_pairs_all_gather(2))

@@ -124,15 +124,16 @@ def moves_of(steps):
 
 @pytest.mark.parametrize("source", Source)
 @pytest.mark.parametrize("form", ["msccl-xml", "mscclpp-json"])
-@pytest.mark.parametrize("name", sorted(CLAIMED))
+@pytest.mark.parametrize("name", FILES)
 def test_export_and_import_are_the_same_moves(name, form, source):
     steps = read(name, 4)
     imported = emit_plan(steps, (rows_of(steps, 2), 16), "f32", source=source)
-    text = export_plan(imported.plan, form)
+    said = {} if name in CLAIMED else {"collective": steps.collective.value}
+    text = export_plan(imported.plan, form, **said)
     again = read_steps(text, form)
     prove(again)
     assert again.collective is steps.collective
-    exported = read_plan(imported.plan.text)
+    exported = read_plan(imported.plan.text, collective=steps.collective)
     assert moves_of(again) == moves_of(exported)
     # A file that is in scratch, or in a FIFO, is the same but for where that is.
     if set(steps.scratch) == set():
@@ -253,6 +254,25 @@ def test_export_refuses_transfers_of_columns_and_others():
         export_plan(plan, "taccl-json")
     with pytest.raises(SyncopateError, match="format: expects one of msccl-xml"):
         read_steps("", "xml")
+
+
+def test_what_a_plan_is_said_to_be_is_proved():
+    steps = read("msccl_pairs_all_reduce", 3)
+    plan = emit_plan(steps, (6, 4), "f32").plan
+    with pytest.raises(PlanError, match=r"expects a plan with one collective, or one chunk\.claim"):
+        export_plan(plan, "msccl-xml")
+    with pytest.raises(
+        PlanError, match="expects input and output to have 2 and 6 rows, as an all_gather"
+    ):
+        export_plan(plan, "msccl-xml", collective="all_gather")
+    with pytest.raises(PlanError, match=r"is no all_to_all: in the end, output.0. of rank 0"):
+        export_plan(plan, "msccl-xml", collective="all_to_all")
+    with pytest.raises(
+        PlanError, match="and a buffer c of what they come to, among input, output, scratch"
+    ):
+        export_plan(plan, "msccl-xml", collective="all_reduce", result="c")
+    with pytest.raises(SyncopateError, match=r"collective: expects one of all_gather, .* 'sum'"):
+        export_plan(plan, "msccl-xml", collective="sum")
 
 
 def test_export_says_where_a_module_is_malformed():

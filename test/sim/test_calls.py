@@ -75,6 +75,14 @@ def test_last_tiles_are_computed_in_parts(kind, world, rows, ctas, slots):
     check(kind, program, seeds=3)
 
 
+def test_code_is_not_shared_by_other_columns_of_tiles():
+    """Where a tile begins is worked out from its number, by how many tiles a row has."""
+    programs = [gemm_calls("all_reduce", 2, (128, n, 40), slots="tiles") for n in (136, 72)]
+    assert programs[0].image is not programs[1].image
+    for program in programs:
+        check("all_reduce", program, seeds=1)
+
+
 def test_code_is_shared_by_other_rows_but_not_by_other_slots():
     seed = random.randrange(1 << 30)
     draw = random.Random(seed)

@@ -32,12 +32,14 @@ class SlotFeatures:
         are_rows: Whether a slot is as wide as the buffer, so that columns stay where they are.
         origins: Where the code has the parts of a tile begin, as affine maps.
         has_second: Whether some tile is stored twice.
+        inner_tiles: Sizes of the grid of tiles without the first: coordinates are made of a tile's number.
     """
 
     tile_rows: int
     are_rows: bool
     origins: tuple[str, ...]
     has_second: bool
+    inner_tiles: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -136,4 +138,5 @@ def _find_slots(schedule: Schedule) -> SlotFeatures | None:
         are_rows=slots.tile[1] == schedule.buffers[writes[0].buffer].shape[1],
         origins=tuple(access.map for access in writes),
         has_second=bool((second != NO_SLOT).any()),
+        inner_tiles=tuple(schedule.tiles[1:]),
     )

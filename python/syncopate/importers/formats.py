@@ -85,13 +85,23 @@ def import_plan(
     return emit_plan(steps, shape, dtype, source=source, kernel=kernel)
 
 
-def export_plan(plan: Plan | str, form: Format | str, *, file: str = "-") -> str:
+def export_plan(
+    plan: Plan | str,
+    form: Format | str,
+    *,
+    file: str = "-",
+    collective: str | None = None,
+    result: str = "output",
+) -> str:
     """What a file of a format says of a plan.
 
     Args:
         plan: The plan, or a module in chunk IR that holds it; it is, or claims to be, one collective of all its ranks.
         form: The format.
         file: Where the text comes from, for errors.
+        collective: What a plan is that has no collective and claims nothing: all_gather, all_reduce, reduce_scatter or
+            all_to_all, from the one buffer that ranks begin with. It is proved.
+        result: The buffer to which, then.
 
     Raises:
         PlanError: The plan breaks a rule, or is something that these formats cannot say.
@@ -104,7 +114,13 @@ def export_plan(plan: Plan | str, form: Format | str, *, file: str = "-") -> str
             f"format: expects one that can be written, {names}, but got {known.value}"
         )
     text = plan.text_with_locations if isinstance(plan, Plan) else plan
-    return _WRITERS[known](read_plan(text, file))
+    kinds = {kind.value: kind for kind in Collective}
+    if collective is not None and collective not in kinds:
+        raise SyncopateError(
+            f"collective: expects one of {', '.join(kinds)}, but got {collective!r}"
+        )
+    said = None if collective is None else kinds[collective]
+    return _WRITERS[known](read_plan(text, file, collective=said, result=result))
 
 
 def read_text(path: Path) -> str:

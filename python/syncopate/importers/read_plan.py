@@ -33,12 +33,16 @@ _COLLECTIVES = {
 }
 
 
-def read_plan(text: str, file: str = "-") -> Steps:
-    """The steps of a plan that is, or claims to be, one collective of all its ranks.
+def read_plan(
+    text: str, file: str = "-", *, collective: Collective | None = None, result: str = "output"
+) -> Steps:
+    """The steps of a plan that is, or claims to be, one collective of all its ranks, or is said to be.
 
     Args:
         text: A module with one plan; its collectives are decomposed as its strategy says.
         file: What errors call it where an operation does not say where it comes from.
+        collective: What a plan is that does not claim anything.
+        result: The buffer that it then leaves the result in.
 
     Raises:
         PlanError: The module is malformed, or the plan is something that steps cannot say.
@@ -49,7 +53,7 @@ def read_plan(text: str, file: str = "-") -> Steps:
     plans = [op for op in module.body.operations if isinstance(op, ops.PlanOp)]
     if len(plans) != 1:
         raise PlanError(f"{file}: expects one chunk.plan, but got {len(plans)}")
-    return _PlanReader(plans[0], file).read()
+    return _PlanReader(plans[0], file).read(collective, result)
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,21 @@ class _Transfer:
         return self.src.rank == self.dst.rank and self.reduction is None
 
 
+@dataclass(frozen=True)
+class _About:
+    """What a plan is: which collective, from which buffer to which, and by which transfers, if not by all."""
+
+    place: Place
+    kind: Collective
+    given: str
+    taken: str
+    tokens: set[ir.Value] | None
+
+    @property
+    def in_place(self) -> bool:
+        return self.given == self.taken
+
+
 class _PlanReader:
     def __init__(self, plan: ir.OpView, file: str) -> None:
         self.plan, self.file = plan, file
@@ -83,40 +102,37 @@ class _PlanReader:
         self.ranks = math.prod(plan.attributes["mesh"])
         self.shapes: dict[str, tuple[int, ...]] = {}
 
-    def read(self) -> Steps:
+    def read(self, said: Collective | None, result: str) -> Steps:
         for op in self.body:
             if isinstance(op, ops.BufferOp):
                 shape = tuple(op.results[0].type.shape)
                 self.shapes[op.attributes["name"].value] = shape
-        claim, collective = self._find_claim()
-        names = [_name(value) for value in collective.operands if _is_buffer(value)]
-        kind = _COLLECTIVES[type(collective)]
         given = {
-            (op.attributes["rank"].value, _name(op.operands[0])): self._read_region(op)
+            (op.attributes["rank"].value, _name(op.operands[0]))
             for op in self.body
             if isinstance(op, ops.InputOp | ops.ProduceOp)
         }
-        transfers = list(self._read_transfers(claim))
-        aliases = self._find_copies(given, transfers, names[0], kind)
+        about = self._find_claim(said, {name for _, name in given}, result)
+        block = self._find_block(about)
+        transfers = list(self._read_transfers(about.tokens))
+        aliases = self._find_copies(given, transfers, about)
         transfers = [transfer for transfer in transfers if transfer not in aliases]
-        unit = self._find_unit(transfers, names, kind)
-        rows = self.shapes[names[0]][0]
-        per_rank = 1 if kind is Collective.ALL_REDUCE else self.ranks
+        unit = self._find_unit(transfers, about.given, block)
         reductions = {transfer.reduction for transfer in transfers} - {None}
         if len(reductions) > 1:
-            self._place(claim).fail(
+            about.place.fail(
                 f"expects transfers to reduce alike, but got {' and '.join(sorted(map(str, reductions)))}"
             )
         steps = Steps(
             name=self.plan.attributes["sym_name"].value,
-            collective=kind,
+            collective=about.kind,
             ranks=self.ranks,
-            chunks=rows // unit // per_rank,
-            in_place=kind is not Collective.ALL_TO_ALL,
+            chunks=block // unit,
+            in_place=about.in_place,
             reduction=next(iter(reductions), "sum") or "sum",
-            place=self._place(claim),
+            place=about.place,
         )
-        memories = self._place_buffers(steps, transfers, names, unit)
+        memories = self._place_buffers(steps, transfers, about, unit)
         for transfer in transfers:
             src, dst = (
                 Cells(
@@ -134,25 +150,52 @@ class _PlanReader:
         prove(steps)
         return steps
 
-    def _find_claim(self) -> tuple[ir.OpView, ir.OpView]:
+    def _find_claim(self, said: Collective | None, given: set[str], result: str) -> _About:
         claims = [op for op in self.body if isinstance(op, ops.ClaimOp)]
+        if not claims and said is not None:
+            if len(given) != 1 or result not in self.shapes:
+                self._place(self.plan).fail(
+                    f"expects one buffer of what ranks begin with, but got {len(given)}, and a buffer {result} of what "
+                    f"they come to, among {', '.join(self.shapes)}"
+                )
+            return _About(self._place(self.plan), said, next(iter(given)), result, None)
         if len(claims) != 1:
             self._place(self.plan).fail(
                 f"expects a plan with one collective, or one chunk.claim, but got {len(claims)}"
             )
+        place = self._place(claims[0])
         (collective,) = claims[0].regions[0].blocks[0].operations
         if type(collective) not in _COLLECTIVES:
-            self._place(claims[0]).fail(
-                f"expects no {collective.operation.name}, which no format here has"
-            )
+            place.fail(f"expects no {collective.operation.name}, which no format here has")
         if list(collective.attributes["group"]) != list(range(self.ranks)):
-            self._place(claims[0]).fail("expects a collective of all ranks, in their order")
+            place.fail("expects a collective of all ranks, in their order")
         if collective.attributes["axis"].value != 0:
-            self._place(claims[0]).fail("expects a collective along axis 0")
-        return claims[0], collective
+            place.fail("expects a collective along axis 0")
+        names = [_name(value) for value in collective.operands if _is_buffer(value)]
+        kind = _COLLECTIVES[type(collective)]
+        return _About(place, kind, names[0], names[-1], _find_ancestors(claims[0]))
 
-    def _read_transfers(self, claim: ir.OpView) -> Iterator[_Transfer]:
-        before = _find_ancestors(claim)
+    def _find_block(self, about: _About) -> int:
+        """Rows of a block; the buffers of the collective have to have as many, or those of all blocks."""
+        rows = max(self.shapes[name][0] for name in (about.given, about.taken))
+        block, rest = divmod(rows, 1 if about.kind is Collective.ALL_REDUCE else self.ranks)
+        if rest:
+            about.place.fail(
+                f"expects {about.given} to have a multiple of {self.ranks} rows, but got {rows}"
+            )
+        ends = {
+            Collective.ALL_GATHER: (block, rows),
+            Collective.REDUCE_SCATTER: (rows, block),
+        }.get(about.kind, (rows, rows))
+        found = tuple(self.shapes[name][0] for name in (about.given, about.taken))
+        if not about.in_place and found != ends:
+            about.place.fail(
+                f"expects {about.given} and {about.taken} to have {ends[0]} and {ends[1]} rows, as an "
+                f"{about.kind.value} has, but got {found[0]} and {found[1]}"
+            )
+        return block
+
+    def _read_transfers(self, tokens: set[ir.Value] | None) -> Iterator[_Transfer]:
         for op in self.body:
             if isinstance(op, ops.KernelOp | ops.ScheduleOp) or not any(
                 isinstance(result.type, ops.TokenType) for result in op.results
@@ -166,7 +209,7 @@ class _PlanReader:
                 continue
             if not isinstance(op, ops.PutOp | ops.GetOp):
                 self._place(op).fail(f"expects puts and gets, but got {op.operation.name}")
-            if op.results[0] not in before:
+            if tokens is not None and op.results[0] not in tokens:
                 self._place(op).fail(
                     "expects transfers that the claim comes after, but got another one"
                 )
@@ -200,11 +243,7 @@ class _PlanReader:
             )
 
     def _find_copies(
-        self,
-        given: dict[tuple[int, str], _Rows],
-        transfers: Sequence[_Transfer],
-        name: str,
-        kind: Collective,
+        self, given: set[tuple[int, str]], transfers: Sequence[_Transfer], about: _About
     ) -> set[_Transfer]:
         """The copies with which each rank brings along, or computes, elsewhere what the collective begins with.
 
@@ -212,51 +251,44 @@ class _PlanReader:
         """
         copies: set[_Transfer] = set()
         for rank in range(self.ranks):
-            if (rank, name) in given:
+            if (rank, about.given) in given:
                 continue
             mine = [
                 transfer
                 for transfer in transfers
-                if transfer.dst.buffer == name
+                if transfer.dst.buffer == about.given
                 and transfer.is_local_copy
                 and (rank, transfer.src.buffer) in given
                 and transfer.src.rank == rank
             ]
-            rows = self.shapes[name][0]
-            block = rows // self.ranks if kind is Collective.ALL_GATHER else rows
-            if sum(transfer.dst.count for transfer in mine) != block:
-                self._place(self.plan).fail(
-                    f"expects rank {rank} to bring its part of {name} along, or to compute it"
+            part = self.shapes[about.given][0]
+            if about.in_place and about.kind is Collective.ALL_GATHER:
+                part //= self.ranks
+            if sum(transfer.dst.count for transfer in mine) != part:
+                about.place.fail(
+                    f"expects rank {rank} to bring its part of {about.given} along, or to compute it"
                 )
             copies.update(mine)
         return copies
 
-    def _find_unit(
-        self, transfers: Sequence[_Transfer], names: Sequence[str], kind: Collective
-    ) -> int:
-        """Rows of a cell: the most that every transfer begins and ends with."""
-        rows = self.shapes[names[0]][0]
-        block, rest = divmod(rows, 1 if kind is Collective.ALL_REDUCE else self.ranks)
-        if rest:
-            self._place(self.plan).fail(
-                f"expects {names[0]} to have a multiple of {self.ranks} rows, but got {rows}"
-            )
-        unit = block
+    def _find_unit(self, transfers: Sequence[_Transfer], name: str, unit: int) -> int:
+        """Rows of a cell: the most that blocks and all transfers begin and end with."""
         for transfer in transfers:
             for end in (transfer.src, transfer.dst):
-                if self.shapes[end.buffer][1:] != self.shapes[names[0]][1:]:
+                if self.shapes[end.buffer][1:] != self.shapes[name][1:]:
                     transfer.place.fail(
-                        f"expects buffers with rows like those of {names[0]}, but got {end.buffer}"
+                        f"expects buffers with rows like those of {name}, but got {end.buffer}"
                     )
                 unit = math.gcd(unit, end.begin, end.count)
         return unit
 
     def _place_buffers(
-        self, steps: Steps, transfers: Sequence[_Transfer], names: Sequence[str], unit: int
+        self, steps: Steps, transfers: Sequence[_Transfer], about: _About, unit: int
     ) -> dict[str, tuple[Memory, int]]:
         """By buffer, where its first cell is: what the collective is not about is scratch, one behind the other."""
-        ends = (Memory.DATA,) if steps.in_place else (Memory.INPUT, Memory.OUTPUT)
-        placed = {name: (memory, 0) for name, memory in zip(names, ends, strict=True)}
+        placed = {about.given: (Memory.INPUT, 0), about.taken: (Memory.OUTPUT, 0)}
+        if about.in_place:
+            placed = {about.given: (Memory.DATA, 0)}
         scratch = 0
         for transfer in transfers:
             for end in (transfer.src, transfer.dst):
@@ -266,14 +298,6 @@ class _PlanReader:
         if scratch:
             steps.scratch[Memory.SCRATCH] = scratch
         return placed
-
-    def _read_region(self, op: Any) -> _Rows:
-        return _Rows(
-            op.attributes["rank"].value,
-            _name(op.operands[0]),
-            op.attributes["offsets"][0],
-            op.attributes["sizes"][0],
-        )
 
     def _place(self, op: Any) -> Place:
         match = re.search(r'"([^"]+)":(\d+)', str(op.location))
