@@ -175,7 +175,7 @@ def test_options_know_what_strategies_know():
     ):
         assert set(OPTIONS[name]) == {member.value for member in kind}
     made_by_templates = {"combine", "shots", "reducing", "gathering"}
-    of_library_calls = {"waves", "slots"}
+    of_library_calls = {"waves", "slots", "between"}
     fields = {field.name for field in dataclasses.fields(Strategy)}
     assert set(OPTIONS) == fields - made_by_templates - of_library_calls
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from syncopate.importers.domino import split_all_reduce
     from syncopate.importers.emit import Imported, emit_plan
     from syncopate.importers.formats import export_plan, import_plan, read_steps
+    from syncopate.importers.items import Place
     from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
     from syncopate.importers.proof import prove
     from syncopate.importers.resharding import reshard
@@ -31,6 +32,7 @@ __all__ = [
     "Layout",
     "Memory",
     "Move",
+    "Place",
     "Source",
     "Steps",
     "alpa_layout",
@@ -50,6 +52,7 @@ _HOMES = {
     **dict.fromkeys(("Imported", "emit_plan"), "emit"),
     **dict.fromkeys(("export_plan", "import_plan", "read_steps"), "formats"),
     **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts"),
+    "Place": "items",
     "prove": "proof",
     "reshard": "resharding",
     "split_all_reduce": "domino",
