@@ -6,6 +6,7 @@ What single operators give is checked as on CPUs, by `torch_checks`, against pro
 from __future__ import annotations
 
 import contextlib
+import copy
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -14,20 +15,21 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import parallelize_module
 from torch.utils.checkpoint import checkpoint
-from torch_checks import (
+from torch_cases import (
     EVERY,
     Block,
     Setting,
-    check_replicated_gradient,
-    check_values_and_gradients,
     close,
     everywhere,
     expect_error,
     make_case,
     world_name,
 )
+from torch_checks import check_replicated_gradient, check_values_and_gradients
 from two_gpus import expect_none
 
 import syncopate.torch as st
@@ -61,13 +63,13 @@ def values(name: str, more: bool, setting: Setting) -> None:
 
 
 def rows_that_change() -> None:
-    """200 calls with more numbers of rows than are kept, ranks held up at random, results kept and checked late."""
+    """More numbers of rows than are kept, ranks held up at random, results kept and checked late."""
     draw, rank, world = random.Random(4), dist.get_rank(), dist.get_world_size()
     group, k, n = world_name(), 256, 256
     sizes = [8 * draw.randrange(1, 60) for _ in range(3 * st.programs.ROWS_KEPT)]
     weights = [random_matrix(n, k, seed) for seed in range(world)]
     kept = []
-    for call in range(200):
+    for call in range(60):
         rows = draw.choice(sizes)
         each = [random_matrix(rows, k, 1000 * call + seed) for seed in range(world)]
         if draw.randrange(world) == rank:
@@ -130,6 +132,47 @@ def compiled(mode: str | None, form: str) -> None:
         made = [each.clone() for each in gradients(forward, block, x)]
         for one, other in zip(made, right, strict=True):
             close(one, other, 1e-2)
+
+
+def fused_graphs() -> None:
+    """The pass makes operators of what torch's sequence parallelism leaves in graphs."""
+    torch._dynamo.reset()
+    block, x = make_block(world_name())
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        whole = funcol.all_gather_tensor_autograd(x, 0, world_name())
+        out = torch.relu(whole @ block.up.t()) @ block.down.t()
+        return funcol.reduce_scatter_tensor_autograd(out, "sum", 0, world_name())
+
+    fusion = st.CollectiveFusion()
+    compiled = torch.compile(plain, options={"post_grad_custom_pre_pass": fusion})
+    right = gradients(plain, block, x)
+    for one, other in zip(gradients(compiled, block, x), right, strict=True):
+        close(one, other, 1e-2)
+    assert fusion.fused == 4, fusion.fused
+
+
+def layers() -> None:
+    """Styles of torch's parallelize_module, against whole layers in float64."""
+    torch.manual_seed(12)
+    whole = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.Linear(1024, 512)).cuda()
+    x, weight = (torch.randn(2, 256, 512, device="cuda") for _ in range(2))
+    right = copy.deepcopy(whole).double()
+    leaf = x.double().requires_grad_()
+    expected = right(leaf)
+    expected.backward(weight.double())
+
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    styles = {"0": st.ColwiseParallel(), "1": st.RowwiseParallel()}
+    made = parallelize_module(whole.bfloat16(), mesh, styles)
+    world, rank = dist.get_world_size(), dist.get_rank()
+    mine = x.bfloat16().chunk(world, 1)[rank].contiguous().requires_grad_()
+    out = made(mine)
+    close(out, expected.chunk(world, 1)[rank], 1e-2)
+    out.backward(weight.bfloat16().chunk(world, 1)[rank])
+    close(mine.grad, leaf.grad.chunk(world, 1)[rank], 1e-2)
+    for one, other in zip(made.parameters(), right.parameters(), strict=True):
+        close(one.grad.full_tensor(), other.grad, 1e-2)
 
 
 def recomputed() -> None:
@@ -269,6 +312,8 @@ def torch_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
         rows_that_change,
         results_stay,
         partial(check_replicated_gradient, BF16),
+        fused_graphs,
+        layers,
         recomputed,
         autocast,
         captured,

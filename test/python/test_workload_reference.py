@@ -54,7 +54,7 @@ def test_weight_may_be_given_as_k_by_n(kind, shape, pitch):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GemmKind if kind.is_before])
-@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine", "tma_dedicated"])
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine", "tma_dedicated", "nccl"])
 @pytest.mark.parametrize("direction", ["push", "pull"])
 def test_a_is_given_back_as_it_has_arrived(kind, realization, direction):
     """Calls follow one another without a barrier, so a peer's next one must not write over what is given back."""

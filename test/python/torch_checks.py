@@ -1,158 +1,38 @@
-"""What `test_torch_operators.py` checks on two processes; each function is one check.
-
-Expected values are made of the factors of all ranks, in one process, by products alone.
-"""
+"""What `test_torch_operators.py` checks on two processes; each function is one check."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from contextlib import ExitStack
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed.device_mesh import init_device_mesh
 from torch.utils.checkpoint import checkpoint
-
-import syncopate.torch as st
-from syncopate.errors import SyncopateError
-from syncopate.torch.agreement import Comparison
-
-ROWS, K, N = 3, 5, 7
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Factors: their sizes, type and place.
-
-    Attributes:
-        rows: Rows of each rank.
-        k: What is summed over.
-        n: Columns of a rank's B.
-        dtype: Their type.
-        device: Where they are.
-        tolerance: How wrong results may be, against float64.
-        strategy: Of the operators.
-    """
-
-    rows: int = ROWS
-    k: int = K
-    n: int = N
-    dtype: Any = torch.float64
-    device: str = "cpu"
-    tolerance: float = 1e-12
-    strategy: Any = "auto"
-
-    def random(self, *shape: int) -> torch.Tensor:
-        return torch.randn(*shape, dtype=torch.float64, device=self.device).to(self.dtype)
-
-
-CPU = Setting()
-OPERATORS = torch.ops.syncopate
-EVERY = (
-    "all_gather_matmul",
-    "matmul_reduce_scatter",
-    "matmul_all_reduce",
-    "all_to_all_matmul",
-    "matmul_all_to_all",
+from torch_cases import (
+    CPU,
+    EVERY,
+    OPERATORS,
+    ROWS,
+    Block,
+    K,
+    N,
+    Setting,
+    close,
+    everywhere,
+    expect_error,
+    make_case,
+    world_name,
 )
 
-
-def world_name() -> str:
-    return dist.group.WORLD.group_name
-
-
-def everywhere(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """What each rank has."""
-    made = [torch.empty_like(tensor.contiguous()) for _ in range(dist.get_world_size())]
-    dist.all_gather(made, tensor.detach().contiguous())
-    return made
-
-
-@dataclass
-class Case:
-    """An operator with factors of this rank.
-
-    Attributes:
-        call: The operator on factors; returns all that it gives.
-        factors: What this rank passes.
-        expect: From the factors of each rank, what each gets.
-    """
-
-    call: Callable[..., Sequence[torch.Tensor]]
-    factors: list[torch.Tensor]
-    expect: Callable[[list[list[torch.Tensor]]], list[list[torch.Tensor]]]
-
-
-def blocks(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return x.chunk(dist.get_world_size())
-
-
-def make_case(name: str, *, more: bool = False, group: Any = None, setting: Setting = CPU) -> Case:
-    """A case of an operator; with `more`, several weights, or an average, or A as well."""
-    world, group = dist.get_world_size(), world_name() if group is None else group
-    ranks, k, n = range(world), setting.k, setting.n
-    how = {"strategy": setting.strategy}
-    a = setting.random(setting.rows if name == "all_gather_matmul" else world * setting.rows, k)
-    # One lies as a weight of nn.Linear does, one as in torch.mm, and one is neither.
-    weights = [
-        setting.random(n, k).t(),
-        setting.random(k, n + 8),
-        setting.random(2 * k, 2 * n)[::2, ::2],
-    ]
-    b = weights[0]
-    op = "avg" if more else "sum"
-    share = world if more else 1
-    if name == "all_gather_matmul":
-        chosen = weights if more else [b]
-
-        def gather(x, *bs):
-            whole, products = st.all_gather_matmul(x, list(bs), 0, group, return_A=more, **how)
-            return [*products, *([whole] if more else [])]
-
-        def gathered(factors):
-            whole = torch.cat([x for x, *_ in factors])
-            return [[*(whole @ b for b in bs), *([whole] if more else [])] for _, *bs in factors]
-
-        return Case(gather, [a, *chosen], gathered)
-
-    def total(factors):
-        return sum(x @ b for x, b in factors) / share
-
-    def exchanged(each):
-        return [torch.cat([blocks(x)[rank] for x in each]) for rank in ranks]
-
-    calls = {
-        "matmul_reduce_scatter": lambda x, b: [st.matmul_reduce_scatter(x, b, op, 0, group, **how)],
-        "matmul_all_reduce": lambda x, b: [
-            st.matmul_all_reduce(x, b, op, group, replicated_grad=False, **how)
-        ],
-        "all_to_all_matmul": lambda x, b: (
-            OPERATORS.all_to_all_matmul(x, b, st.functional.name_group(group), True, "auto")
-            if more
-            else [st.all_to_all_matmul(x, b, group, **how)]
-        ),
-        "matmul_all_to_all": lambda x, b: [st.matmul_all_to_all(x, b, group, **how)],
-    }
-
-    def arrived(factors):
-        moved = exchanged([x for x, _ in factors])
-        return [[x @ b, *([x] if more else [])] for x, (_, b) in zip(moved, factors, strict=True)]
-
-    results = {
-        "matmul_reduce_scatter": lambda factors: [[part] for part in blocks(total(factors))],
-        "matmul_all_reduce": lambda factors: [[total(factors)]] * world,
-        "all_to_all_matmul": arrived,
-        "matmul_all_to_all": lambda factors: [[c] for c in exchanged([x @ b for x, b in factors])],
-    }
-    return Case(calls[name], [a, b], results[name])
-
-
-def close(made: torch.Tensor, right: torch.Tensor, tolerance: float = 1e-12) -> None:
-    assert made.shape == right.shape, (made.shape, right.shape)
-    error = (made.double() - right.double()).norm() / right.double().norm()
-    assert error < tolerance, error
+import syncopate.torch as st
+from syncopate.kernels import GemmConfig
+from syncopate.torch import fused, programs, reference
+from syncopate.torch.agreement import Comparison
+from syncopate.workloads import GemmKind
 
 
 def check_values_and_gradients(name: str, more: bool, setting: Setting = CPU) -> None:
@@ -267,6 +147,21 @@ def check_opcheck(name: str) -> None:
         torch.library.opcheck(getattr(OPERATORS, name).default, args)
 
 
+def check_collectives() -> None:
+    """Those that gradients use are as torch wants operators, and each has the gradient that its meaning has."""
+    a, group = torch.randn(2 * ROWS, K, dtype=torch.float64, requires_grad=True), world_name()
+    names = ("gather", "reduce_scatter", "all_reduce", "exchange")
+    for operator in (getattr(OPERATORS, name).default for name in names):
+        torch.library.opcheck(operator, (a, group))
+        out = operator(a, group)
+        weight, move = torch.randn_like(out), torch.randn_like(a)
+        (grad,) = torch.autograd.grad(out, a, weight)
+        # They are linear: what they make of a change, against what the gradient says.
+        sums = torch.stack([(operator(move, group) * weight).sum(), (grad * move).sum()])
+        dist.all_reduce(sums)
+        close(sums[0], sums[1])
+
+
 def check_compile(name: str, form: str) -> None:
     """One graph without a break, whatever the group is given as; the same values and gradients."""
     group = {
@@ -292,18 +187,73 @@ def check_compile(name: str, form: str) -> None:
         close(grad, expected)
 
 
-class Block(torch.nn.Module):
-    """A gather before one product, and a scatter behind another."""
+class Simulated:
+    """Programs of the group, compiled for GPUs and executed by the simulator, each rank for both.
 
-    def __init__(self, group: Any, setting: Setting = CPU) -> None:
-        super().__init__()
-        self.group = group
-        self.up = torch.nn.Parameter(setting.random(setting.n, setting.k))
-        self.down = torch.nn.Parameter(setting.random(setting.k, setting.n))
+    Attributes:
+        made: The names of their workloads.
+    """
 
-    def forward(self, x):
-        _, (h,) = st.all_gather_matmul(x, [self.up.t()], 0, self.group, return_A=False)
-        return st.matmul_reduce_scatter(torch.relu(h), self.down.t(), "sum", 0, self.group)
+    def __init__(self) -> None:
+        self.world_size = dist.get_world_size()
+        self.made: list[str] = []
+
+    def find(self, key, make, strategy):
+        workload = make()
+        assert workload.packed() is workload
+        self.made.append(workload.name)
+        tiles = GemmConfig(
+            block_m=32, block_n=32, block_k=32, num_warps=4, num_stages=2, num_ctas=4
+        )
+        program = workload.compile(config=tiles)
+
+        def call(**tensors):
+            # The layout of a weight is part of what is passed.
+            assert tensors["b"].shape == workload.weight_shape
+            inputs = {
+                name: [x.numpy() for x in everywhere(tensor)] for name, tensor in tensors.items()
+            }
+            result = program.simulate(inputs)
+            assert result.verdict.ok, result.verdict
+            outputs = {
+                name: torch.from_numpy(each[dist.get_rank()]).to(tensors["a"].dtype)
+                for name, each in result.outputs[0].items()
+            }
+            if workload.returns_a:
+                moved = "a" if workload.kind is GemmKind.AG_GEMM else "received"
+                return outputs["c"], outputs[moved]
+            (output,) = outputs.values()
+            return output
+
+        return call
+
+
+def check_simulated(name: str, more: bool, kinds: set[str]) -> None:
+    """Values and gradients by the kernels that GPUs would run."""
+    simulated = Simulated()
+    setting = Setting(32, 64, 40, torch.float16, tolerance=3e-3)
+    with ExitStack() as changes:
+        changes.enter_context(patch.object(programs, "_programs", lambda name: simulated))
+        for each in EVERY:
+            changes.enter_context(patch.object(reference, each, getattr(fused, each)))
+        check_values_and_gradients(name, more, setting)
+    assert {made.split("-")[0] for made in simulated.made} == kinds, simulated.made
+
+
+def check_rows_that_change() -> None:
+    """One graph is for all numbers of rows, if torch is told so."""
+    torch._dynamo.reset()
+    block, counter = Block(world_name()), CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(block, backend=counter, dynamic=True, fullgraph=True)
+    for rows in (4, 6, 10):
+        x = torch.randn(rows, ROWS, K, dtype=torch.float64, requires_grad=True)
+        right, made = block(x), compiled(x)
+        close(made, right)
+        weight = torch.randn_like(right)
+        pairs = [torch.autograd.grad(out, [x, block.up], weight) for out in (made, right)]
+        for grad, expected in zip(*pairs, strict=True):
+            close(grad, expected)
+    assert counter.frame_count == 1, counter.frame_count
 
 
 def check_export() -> None:
@@ -399,15 +349,6 @@ def check_comparison() -> None:
         )
 
 
-def expect_error(call: Callable[[], Any], text: str) -> None:
-    try:
-        call()
-    except SyncopateError as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError(f"no error: {text}")
-
-
 def check_refusals() -> None:
     """Errors come before anything is sent."""
     group = world_name()
@@ -461,9 +402,21 @@ def cases() -> dict[str, Callable[[], None]]:
         made[f"opcheck of {name}"] = partial(check_opcheck, name)
         for form in ("name", "group", "mesh"):
             made[f"compile of {name} by {form}"] = partial(check_compile, name, form)
+    for name, more, kinds in (
+        ("all_gather_matmul", False, {"ag_gemm", "gemm_rs"}),
+        ("all_gather_matmul", True, {"ag_gemm", "gemm_rs"}),
+        ("matmul_reduce_scatter", True, {"ag_gemm", "gemm_rs"}),
+        ("matmul_all_reduce", True, {"gemm_ar"}),
+        ("all_to_all_matmul", True, {"a2a_gemm", "gemm_a2a"}),
+        ("matmul_all_to_all", False, {"a2a_gemm", "gemm_a2a"}),
+    ):
+        title = f"simulated {name} {'more' if more else 'plain'}"
+        made[title] = partial(check_simulated, name, more, kinds)
     for check in (
+        check_collectives,
         check_replicated_gradient,
         check_unused_results,
+        check_rows_that_change,
         check_export,
         check_checkpoint,
         check_autocast,

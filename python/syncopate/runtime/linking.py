@@ -93,6 +93,17 @@ def input_rows(buffer: BufferSpec, rank: int) -> tuple[int, int] | None:
     return regions[0].offsets[0], regions[0].offsets[0] + regions[0].sizes[0]
 
 
+def gives_input_back(buffer: BufferSpec, rank: int) -> bool:
+    """Whether a call gives back some of what the rank holds when it starts, which then has to be in the buffer."""
+    rows = input_rows(buffer, rank)
+    if rows is None or not buffer.outputs:
+        return False
+    return any(
+        region.offsets[0] < rows[1] and rows[0] < region.offsets[0] + region.sizes[0]
+        for region in buffer.outputs[rank]
+    )
+
+
 def own_input_bytes(program: Program, rank: int) -> tuple[int, int, int] | None:
     """Index of the localized buffer, and the range of its bytes that are the rank's own input; None without one."""
     for index, buffer in enumerate(program.buffers):

@@ -15,7 +15,7 @@ import torch
 from syncopate.runtime.engine import Engine
 from syncopate.runtime.interface import INPUT_DESCRIPTOR, INPUT_POINTER, BufferSpec, Program
 from syncopate.runtime.launch import ArgumentBlock
-from syncopate.runtime.linking import input_rows
+from syncopate.runtime.linking import gives_input_back, input_rows
 from syncopate.runtime.tensors import KEPT
 
 
@@ -42,7 +42,11 @@ class OwnInput:
         # A copy engine of another rank reads the buffer as soon as the call opens; communication roles wait until
         # this rank's own has staged the input.
         call = program.rank_tables(rank)["calls"].rows()[0]
-        self.in_place = self._spec is not None and call["open_begin"] == call["open_end"]
+        self.in_place = (
+            self._spec is not None
+            and call["open_begin"] == call["open_end"]
+            and not gives_input_back(self._spec, rank)
+        )
         self._companions = [
             _Companion(name, arguments.descriptor_setter(name, "zero"))
             for name, kind in program.image.arguments

@@ -17,6 +17,7 @@ from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.interface import BufferSpec, TensorParam, slot_rows
 from syncopate.runtime.interface import Region as BufferRegion
+from syncopate.runtime.linking import gives_input_back
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Descriptor, Footprint, Region
 from syncopate.sim.launch import Launch
@@ -89,7 +90,8 @@ class Host:
         for name, spec in memory.specs.items():
             if not spec.inputs[self.rank]:
                 continue
-            if spec is memory.localized and not self._opens and not staged:
+            kept = not self._opens and not staged and not gives_input_back(spec, self.rank)
+            if spec is memory.localized and kept:
                 source = memory.own_input
                 assert source is not None
                 encoded = element(spec.dtype).encode(tensors[name]).ravel()

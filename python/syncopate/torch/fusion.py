@@ -21,6 +21,7 @@ from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
 from syncopate.torch import operators as operators  # To make them known to torch.
+from syncopate.torch.groups import count_ranks
 from syncopate.torch.programs import AUTO
 
 __all__ = ["CollectiveFusion", "fuse_collectives"]
@@ -294,8 +295,11 @@ class _Summand:
         """Adds to rows of a result what becomes of the bias of all ranks."""
         if self.product.target is _aten.mm.default:
             return out
-        made = _call(graph, _c10d.all_reduce.default, self.product.args[0], reduce_op, group_name)
-        return _call(graph, _aten.add.Tensor, out, _call(graph, _c10d.wait_tensor.default, made))
+        all_reduce = torch.ops.syncopate.all_reduce.default
+        bias = _call(graph, all_reduce, self.product.args[0], group_name)
+        if reduce_op == "avg":
+            bias = _call(graph, _aten.div.Tensor, bias, count_ranks(group_name))
+        return _call(graph, _aten.add.Tensor, out, bias)
 
 
 def _find_summand(node: Any) -> _Summand | None:

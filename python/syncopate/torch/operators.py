@@ -63,12 +63,12 @@ def _register(name: str) -> None:
     _library.define(name + SCHEMAS[name], tags=_TAGS)
     operator = getattr(torch.ops.syncopate, name).default
     group = [argument.name for argument in operator._schema.arguments].index("group_name")
-    shape, fuse, refer = (getattr(module, name) for module in (shapes, fused, reference))
+    shape, fuse = getattr(shapes, name), getattr(fused, name)
     check = shapes.CHECKS[name]
 
     def on_gpu(*args: Any) -> Any:
         check(*args)
-        return (refer if count_ranks(args[group]) == 1 else fuse)(*args)
+        return (fuse if count_ranks(args[group]) > 1 else getattr(reference, name))(*args)
 
     def on_cpu(*args: Any) -> Any:
         if os.environ.get(FALLBACK_VARIABLE, "") in ("", "0"):
@@ -77,7 +77,7 @@ def _register(name: str) -> None:
                 f"to have a product and a collective of torch.distributed instead"
             )
         check(*args)
-        return refer(*args)
+        return getattr(reference, name)(*args)
 
     def on_fake(*args: Any) -> Any:
         check(*args)
