@@ -48,7 +48,9 @@ def gather(
 ):
     """Communicates first and copies a to out afterwards, so every CTA has one role at a time."""
     open_call(context)
-    run_commands_ldst(context, a, ROLE, UNIT, UNITS_PER_BLOCK, UNITS_PER_BLOCK, None, False, False)
+    run_commands_ldst(
+        context, a, ROLE, UNIT, UNITS_PER_BLOCK, UNITS_PER_BLOCK, None, False, False, False
+    )
     for t in range(tl.program_id(0), num_tiles, tl.num_programs(0)):
         m, n, _, wait_begin, wait_end = read_tile(context, t)
         wait_signals(context, wait_begin, wait_end, WHERE_TILE, False)

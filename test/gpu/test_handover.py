@@ -99,7 +99,8 @@ def test_sums_of_tiles_that_are_handed_over(groups, world, realization, combine,
     program = syncopate.compile(gemm, plan, **bind_gemm(a, n, config, c=parts), timeout=10.0)
     # Where tiles wait for what the role itself has added behind tiles, it hears of tiles by flags; and where what it
     # sends is added to another rank's tile, since that has to be there.
-    by_flags = combine is Combine.DESTINATION or (
+    # So it is with the transfers of a collective that the plan has.
+    by_flags = combine in (Combine.DESTINATION, Combine.COLLECTIVE) or (
         combine is Combine.TILES and world > 2 and realization == "ldst_colocated"
     )
     assert (ring_role(program.rank_tables(0)) is None) == by_flags

@@ -23,6 +23,7 @@ __all__ = [
     "Ctas",
     "Descriptor",
     "Footprint",
+    "HasParts",
     "Parts",
     "Pointer",
     "Scratch",
@@ -166,6 +167,15 @@ class Parts:
 
 
 @dataclass(frozen=True)
+class HasParts:
+    """Whether tiles are split, for a compile-time parameter by which a kernel leaves out the code for that.
+
+    A kernel that has it all the time is one for all shapes; one whose registers it takes is better without. Memory for
+    parts is None where they are not split.
+    """
+
+
+@dataclass(frozen=True)
 class Scratch:
     """Memory that the program itself provides, one for each rank, by which CTAs of a rank leave data to each other.
 
@@ -289,14 +299,19 @@ def resolve(bind: Mapping[str, Any], tiles: int, ctas: int) -> tuple[dict[str, A
             f"bind: expects one number of parts, but got {', '.join(map(str, sorted(counts)))}"
         )
     parts = counts.pop() if counts else 1
+    leaves_out = parts == 1 and any(isinstance(value, HasParts) for value in bind.values())
 
     def number(value: Any) -> Any:
         if isinstance(value, Ctas):
             return ctas
         if isinstance(value, Parts):
             return parts
+        if isinstance(value, HasParts):
+            return parts > 1
         if not isinstance(value, Scratch):
             return value
+        if value.split and leaves_out:
+            return None
         shape = value.shape
         if value.split and parts == 1:
             shape = tuple(1 if isinstance(size, Ctas) else size for size in shape)

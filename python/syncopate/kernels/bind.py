@@ -102,7 +102,8 @@ def bind_gemm_pointers(
         "stride_b": pitch_b or gemm.b.shape[1],
         "stride_c": n,
         **config.constexprs(),
-        **config.last_round(gemm.k),
+        # Addresses of pointers leave few registers for it.
+        **config.last_round(gemm.k, always=False),
         **gemm.choices(),
     }
     return _arguments(bind, gemm.m, n, config)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, Parts, Scratch
+from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, HasParts, Parts, Scratch
 
 __all__ = ["Activation", "AttentionConfig", "GemmConfig", "Precision"]
 
@@ -130,12 +130,17 @@ class GemmConfig:
             "counters_ptr": None,
         }
 
-    def last_round(self, k: int) -> dict[str, Any]:
-        """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to."""
+    def last_round(self, k: int, *, always: bool = True) -> dict[str, Any]:
+        """Returns what the parameters by which ``gemm`` and ``gemm_pointers`` split tiles over ``k`` are bound to.
+
+        Args:
+            k: K.
+            always: Whether the code for it is there in any case, so that all shapes have the same.
+        """
         if self.parts == 1:
             return {}
         return {
-            "SPLIT": True,
+            "SPLIT": True if always else HasParts(),
             "parts": self._split(k),
             "work_ptr": Scratch((Ctas(), self.block_m, self.block_n), "f32", split=True),
             "counters_ptr": Scratch((Ctas(),), "i32", split=True),
