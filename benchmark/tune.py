@@ -165,7 +165,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / file_stem("tuning", world_size, meta["gpu"])
     entries = {entry.key.stem: entry for _, entry in cache.entries()}
-    names = {tuned.workload.name for tuned in done}
+    # The cache may be that of a user, with whatever else was tuned.
+    subjects = [dict(GemmSubject(tuned.workload, Target()).data) for tuned in done]
     data: dict[str, Any] = {
         "meta": meta,
         "rows": [
@@ -185,18 +186,11 @@ def write(
             for tuned in done
         ],
         "entries": [
-            entry.to_json()
-            for entry in entries.values()
-            if GemmWorkload(**_fields(entry.key.subject)).name in names
+            entry.to_json() for entry in entries.values() if dict(entry.key.subject) in subjects
         ],
     }
     stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     stem.with_suffix(".md").write_text(format_table(meta, done), encoding="utf-8")
-
-
-def _fields(subject: Any) -> dict[str, Any]:
-    names = {field.name for field in dataclasses.fields(GemmWorkload)}
-    return {name: value for name, value in subject.items() if name in names}
 
 
 def format_table(meta: dict[str, str], done: Sequence[Tuned]) -> str:

@@ -52,7 +52,7 @@ def gather(
         context, a, ROLE, UNIT, UNITS_PER_BLOCK, UNITS_PER_BLOCK, None, False, False, False
     )
     for t in range(tl.program_id(0), num_tiles, tl.num_programs(0)):
-        m, n, _, wait_begin, wait_end = read_tile(context, t)
+        m, n, _, wait_begin, wait_end = read_tile(context, t, False)
         wait_signals(context, wait_begin, wait_end, WHERE_TILE, False)
         tl.debug_barrier()
         row = m * TILE_M + tl.arange(0, TILE_M)[:, None]

@@ -74,7 +74,12 @@ def attention(
                 kept = (n * BLOCK_N + columns)[None, :] <= last[:, None]
                 scores = tl.where(kept, scores, _MASKED)
             higher = tl.maximum(top, tl.max(scores, 1) * scale_log2)
-            weights = tl.math.exp2(scores * scale_log2 - higher[:, None])
+            exponents = scores * scale_log2 - higher[:, None]
+            if CAUSAL or RAGGED:
+                # A fused multiplication and subtraction does not round the product as `higher` was rounded, so that of
+                # a row in which all is masked may come out far above zero.
+                exponents = tl.minimum(exponents, 0.0)
+            weights = tl.math.exp2(exponents)
             shrink = tl.math.exp2(top - higher)
             total = total * shrink + tl.sum(weights, 1)
             out = out * shrink[:, None]
