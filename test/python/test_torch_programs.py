@@ -1,6 +1,8 @@
 """How `syncopate.torch` keeps programs, and how it passes weights to them. Needs torch, and no GPU."""
 
+import contextlib
 import random
+import threading
 from collections import Counter
 
 import pytest
@@ -124,6 +126,18 @@ def test_ranks_with_the_same_calls_keep_the_same_programs(monkeypatch):
         histories = [[loaded.history for loaded in rank.made] for rank in ranks]
         assert histories[0] == histories[1], f"seed {seed}"
     assert any(len(loaded.history) > 1 for loaded in ranks[0].made)
+
+
+def test_a_program_is_made_behind_all_kernels_of_the_gpu(monkeypatch):
+    """In another thread, whose stream is not ordered behind those of the caller."""
+    order = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order.append("synchronized"))
+    monkeypatch.setattr(programs, "_ensure_context", order.append)
+    caller = threading.current_thread()
+    assert programs._outside_of_pools(lambda: threading.current_thread() is not caller)
+    assert order == ["synchronized", 0]
 
 
 def wide(rows, columns):

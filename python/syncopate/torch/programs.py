@@ -160,11 +160,13 @@ def _ensure_context(device: int) -> None:
 
 
 def _outside_of_pools(make: Callable[[], _Result]) -> _Result:
-    """Calls it in a thread of its own.
+    """Calls it in a thread of its own, when this process's GPU has nothing left to do.
 
     Memory that a thread allocates while torch warms up a CUDA graph belongs to the pool of that graph, and goes with
-    it; programs have to stay.
+    it; programs have to stay. The thread has another stream than the caller, and NCCL on it must not run beside kernels
+    that wait for other ranks.
     """
+    torch.cuda.synchronize()
     results: list[_Result] = []
     errors: list[BaseException] = []
     device = torch.cuda.current_device()
