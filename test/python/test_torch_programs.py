@@ -3,7 +3,9 @@
 import contextlib
 import random
 import threading
+import types
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,9 +13,11 @@ torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
     pytest.skip("torch has no torch.distributed", allow_module_level=True)
 
+import syncopate  # noqa: E402
 from syncopate import GemmWorkload  # noqa: E402
-from syncopate.errors import SyncopateError  # noqa: E402
+from syncopate.errors import BudgetError, SyncopateError  # noqa: E402
 from syncopate.torch import programs  # noqa: E402
+from syncopate.torch.agreement import Comparison  # noqa: E402
 from syncopate.torch.layout import align, arrange_weight, is_column_major  # noqa: E402
 from syncopate.workloads import GemmKind  # noqa: E402
 
@@ -126,6 +130,88 @@ def test_ranks_with_the_same_calls_keep_the_same_programs(monkeypatch):
         histories = [[loaded.history for loaded in rank.made] for rank in ranks]
         assert histories[0] == histories[1], f"seed {seed}"
     assert any(len(loaded.history) > 1 for loaded in ranks[0].made)
+
+
+class Compared(programs._Programs):
+    """The programs of one of two ranks, which are threads; the second one cannot compile for some M."""
+
+    def __init__(self, store, rank):
+        self.world_size, self._entries = 2, programs.OrderedDict()
+        self.comparison = Comparison(store, rank, 2, seconds=20)
+        self.rank, self.loads = rank, []
+
+    def _choose(self, strategy):
+        return self.rank
+
+    def _load(self, workload, program):
+        assert program == workload.m
+        self.loads.append(Loaded(workload))
+        return self.loads[-1]
+
+    def call(self, m):
+        workload = GemmWorkload("gemm_rs", m, 64, 64, 2)
+        try:
+            return self.find(m, lambda: workload, "").workload.m
+        except SyncopateError as error:
+            return str(error)
+
+
+def on_two_threads(function):
+    """What it makes of ranks 0 and 1."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(function, range(2)))
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    def compile_(workload, rank, *, target):
+        if rank == 1 and workload.m in (32, 34):
+            raise BudgetError("too large")
+        return workload.m
+
+    target = types.SimpleNamespace(num_sms=1)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(programs, "_outside_of_pools", lambda make: make())
+    monkeypatch.setattr(syncopate.Target, "current", lambda: target)
+    monkeypatch.setattr(GemmWorkload, "compile", compile_)
+    store = torch.distributed.HashStore()
+    return [Compared(store, rank) for rank in range(2)]
+
+
+def test_no_rank_loads_what_another_cannot_compile(compared):
+    calls = [*range(2, 2 * programs.ROWS_KEPT, 2), 32, 16, 34, 18]
+    made = on_two_threads(lambda rank: [compared[rank].call(m) for m in calls])
+    for m, first, second in zip(calls, *made, strict=True):
+        if m in (32, 34):
+            assert first.endswith("rank 1 has not compiled it: BudgetError: too large")
+            assert second == "too large"
+        else:
+            assert first == second == m
+    for rank in compared:
+        assert len(rank.loads) == programs.ROWS_KEPT
+        assert rank.loads[0].history == [2, 18]
+
+
+def test_ranks_that_would_replace_different_programs_are_told_so(compared):
+    sizes = range(2, 2 * programs.ROWS_KEPT + 2, 2)
+    on_two_threads(lambda rank: [compared[rank].call(m) for m in sizes])
+    compared[0].call(2)
+    for text in on_two_threads(lambda rank: compared[rank].call(100)):
+        assert "rank 1 calls with in place of m 2, but rank 0 with in place of m 4" in text
+
+
+def test_a_program_that_cannot_go_on_is_closed(compared, monkeypatch):
+    def fail(loaded, workload, program):
+        raise SyncopateError("does not fit")
+
+    sizes = range(2, 2 * programs.ROWS_KEPT + 2, 2)
+    on_two_threads(lambda rank: [compared[rank].call(m) for m in sizes])
+    with monkeypatch.context() as patch:
+        patch.setattr(Loaded, "reschedule", fail)
+        assert on_two_threads(lambda rank: compared[rank].call(100)) == ["does not fit"] * 2
+    for rank in compared:
+        assert [loaded.closed for loaded in rank.loads] == [True] + [False] * (len(sizes) - 1)
+    assert on_two_threads(lambda rank: compared[rank].call(2)) == [2, 2]
 
 
 def test_a_program_is_made_behind_all_kernels_of_the_gpu(monkeypatch):

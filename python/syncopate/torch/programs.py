@@ -1,7 +1,7 @@
 """The programs behind the operators: made when a call needs one, and kept for the next.
 
 A program belongs to a group, a workload (with its M) and a strategy. Making one is collective: the ranks compare what
-they are about to make, compile it, and load it. Of those that differ in M alone, `ROWS_KEPT` are kept; one more takes
+they are about to make, compile it, and load it when all of them have compiled it. Of those that differ in M alone, `ROWS_KEPT` are kept; one more takes
 the place of the one whose last call is longest ago, with its memory and, as a rule, its code. Of all of a group,
 `PROGRAMS_KEPT` are. A program that a CUDA graph has captured stays until `close_programs`. Since all ranks make the
 same calls, they drop the same ones.
@@ -92,6 +92,8 @@ class _Programs:
         import syncopate
 
         target = syncopate.Target.current()
+        family = _family(workload, strategy)
+        place = self._find_place(family)
         self.comparison.compare(
             {
                 "operator": GemmKind(workload.kind).value,
@@ -103,17 +105,40 @@ class _Programs:
                 "pitch of B": workload.weight_pitch,
                 "returned A": workload.returns_a,
                 "strategy": strategy,
+                "in place of m": None if place is None else self._entries[place].workload.m,
                 "target": str(target),
                 "multiprocessors": target.num_sms,
                 "version": syncopate.__version__,
             }
         )
-        program = workload.packed().compile(self._choose(strategy), target=target)
-        old = self._make_room(_family(workload, strategy))
+        program = self._compile(workload, strategy, target)
+        old = self._make_room(family)
         if old is None:
             return _Entry(workload, strategy, self._load(workload, program))
-        old.loaded.reschedule(workload, program)
+        try:
+            old.loaded.reschedule(workload, program)
+        except BaseException:
+            # Nobody else has it any more.
+            old.loaded.close()
+            raise
         return _Entry(workload, strategy, old.loaded)
+
+    def _compile(self, workload: GemmWorkload, strategy: str, target: Any) -> Any:
+        """The program, once all ranks have one: loading it is collective, and none must wait there for another."""
+        program, problem = None, None
+        try:
+            program = workload.packed().compile(self._choose(strategy), target=target)
+        except Exception as error:
+            problem = error
+        said = None if problem is None else f"{type(problem).__name__}: {problem}"
+        told = self.comparison.exchange({"problem": said})
+        if problem is not None:
+            raise problem
+        for rank, each in enumerate(told):
+            other = each.get("problem", "it makes another call")
+            if other is not None:
+                raise SyncopateError(f"{workload.name}: rank {rank} has not compiled it: {other}")
+        return program
 
     def _load(self, workload: GemmWorkload, program: Any) -> LoadedGemm:
         from syncopate.runtime import ProcessGroup
@@ -128,14 +153,23 @@ class _Programs:
             return Auto(agreement=Processes(self.group))
         return read_strategy_name(strategy) if strategy else None
 
+    def _find_place(self, family: tuple[GemmWorkload, str]) -> Any:
+        """The key of the program that may become one more of a family; None if there is room for another."""
+        like = [
+            key
+            for key, entry in self._entries.items()
+            if not entry.captured and entry.family == family
+        ]
+        return like[0] if len(like) >= ROWS_KEPT else None
+
     def _make_room(self, family: tuple[GemmWorkload, str]) -> _Entry | None:
         """Drops a program if there are too many; gives back one that may become the new one."""
-        free = [(key, entry) for key, entry in self._entries.items() if not entry.captured]
-        like = [(key, entry) for key, entry in free if entry.family == family]
-        if len(like) >= ROWS_KEPT:
-            return self._entries.pop(like[0][0])
+        place = self._find_place(family)
+        if place is not None:
+            return self._entries.pop(place)
+        free = [key for key, entry in self._entries.items() if not entry.captured]
         if len(self._entries) >= PROGRAMS_KEPT and free:
-            self._entries.pop(free[0][0]).loaded.close()
+            self._entries.pop(free[0]).loaded.close()
         return None
 
     def close(self) -> None:
