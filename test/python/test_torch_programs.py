@@ -15,7 +15,7 @@ if not torch.distributed.is_available():
 
 import syncopate  # noqa: E402
 from syncopate import GemmWorkload  # noqa: E402
-from syncopate.errors import BudgetError, SyncopateError  # noqa: E402
+from syncopate.errors import BudgetError, DeviceWaitTimeout, PeerFault, SyncopateError  # noqa: E402
 from syncopate.torch import programs  # noqa: E402
 from syncopate.torch.agreement import Comparison  # noqa: E402
 from syncopate.torch.layout import align, arrange_weight, is_column_major  # noqa: E402
@@ -29,6 +29,15 @@ class Loaded:
 
     def __init__(self, workload):
         self.workload, self.closed, self.history = workload, False, [workload.m]
+        self.fault = None
+
+    def __call__(self, **tensors):
+        assert not self.closed
+        if self.fault is not None:
+            raise self.fault
+        return tensors
+
+    synchronize = __call__
 
     def reschedule(self, workload, program):
         assert not self.closed
@@ -45,7 +54,7 @@ class Kept(programs._Programs):
     """Programs of a group without one."""
 
     def __init__(self):
-        self.world_size, self._entries = 2, programs.OrderedDict()
+        self.world_size, self._entries, self._given_up = 2, programs.OrderedDict(), []
         self.made, self.capturing = [], False
 
     def _make(self, workload, strategy):
@@ -136,7 +145,7 @@ class Compared(programs._Programs):
     """The programs of one of two ranks, which are threads; the second one cannot compile for some M."""
 
     def __init__(self, store, rank):
-        self.world_size, self._entries = 2, programs.OrderedDict()
+        self.world_size, self._entries, self._given_up = 2, programs.OrderedDict(), []
         self.comparison = Comparison(store, rank, 2, seconds=20)
         self.rank, self.loads = rank, []
 
@@ -224,6 +233,47 @@ def test_a_program_is_made_behind_all_kernels_of_the_gpu(monkeypatch):
     caller = threading.current_thread()
     assert programs._outside_of_pools(lambda: threading.current_thread() is not caller)
     assert order == ["synchronized", 0]
+
+
+FAULTS = [
+    DeviceWaitTimeout("late", rank=0, signal=1, wanted=2, seen=1, epoch=3),
+    PeerFault("another was late"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("at_call", [False, True])
+def test_a_program_of_which_a_call_has_failed_is_made_anew(
+    kept, fault, captured, at_call, monkeypatch
+):
+    """A call, or waiting, raises what has happened once; a graph's program is not freed under it."""
+    monkeypatch.setattr(programs, "_groups", {"some": kept})
+    monkeypatch.setattr(programs, "_programs", {"some": kept}.get)
+    a, b = torch.randn(12, 72).bfloat16(), torch.randn(72, 40).bfloat16()
+
+    def call(rows=12):
+        return programs.run(GemmKind.GEMM_RS, a[:rows], b, "some", "")
+
+    call()
+    call(8)
+    programs.synchronize("other")
+    programs.synchronize("some")
+    if captured:
+        kept.capturing = True
+        call()
+        kept.capturing = False
+    first, other = kept.made
+    first.fault = fault
+    with pytest.raises(type(fault), match="late"):
+        call() if at_call else programs.synchronize()
+    assert first.closed == (not captured) and not other.closed
+    programs.synchronize()
+    call()
+    call(8)
+    assert len(kept.made) == 3 and kept.made[2].workload == first.workload
+    programs.close_programs("some")
+    assert all(loaded.closed for loaded in kept.made)
 
 
 def wide(rows, columns):

@@ -1,10 +1,11 @@
 """The programs behind the operators: made when a call needs one, and kept for the next.
 
 A program belongs to a group, a workload (with its M) and a strategy. Making one is collective: the ranks compare what
-they are about to make, compile it, and load it when all of them have compiled it. Of those that differ in M alone, `ROWS_KEPT` are kept; one more takes
-the place of the one whose last call is longest ago, with its memory and, as a rule, its code. Of all of a group,
-`PROGRAMS_KEPT` are. A program that a CUDA graph has captured stays until `close_programs`. Since all ranks make the
-same calls, they drop the same ones.
+they are about to make, compile it, and load it when all of them have compiled it. Of those that differ in M alone,
+`ROWS_KEPT` are kept; one more takes the place of the one whose last call is longest ago, with its memory and, as a
+rule, its code. Of all of a group, `PROGRAMS_KEPT` are. A program that a CUDA graph has captured stays until
+`close_programs`. Since all ranks make the same calls, they drop the same ones. One of which a call has failed is
+dropped by the rank that learns of it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from syncopate.errors import SyncopateError
+from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.agreement import Comparison
 from syncopate.torch.groups import GroupLike, find_group, name_group
@@ -27,7 +28,7 @@ from syncopate.torch.layout import align, arrange_weight
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
 
-__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "close_programs", "run"]
+__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "close_programs", "run", "synchronize"]
 
 AUTO: Final = "auto"
 """The strategy that is chosen; see docs/tuning.md. An empty text is the default, others are names of strategies."""
@@ -39,6 +40,9 @@ ROWS_KEPT: Final = 8
 """Programs of a group that differ in M alone and are kept."""
 
 _DTYPES: Final = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+
+_FAULTS: Final = (DeviceWaitTimeout, PeerFault)
+"""What a program raises again in each call once it has done so."""
 
 _Result = TypeVar("_Result")
 
@@ -67,6 +71,7 @@ class _Programs:
         self.group = group
         self.world_size: int = group.size()
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._given_up: list[_Entry] = []
         store = distributed_c10d._get_process_group_store(group)
         rank = dist.get_rank(group)
         self.comparison = Comparison(store, rank, self.world_size, number=compared)
@@ -172,11 +177,38 @@ class _Programs:
             self._entries.pop(free[0]).loaded.close()
         return None
 
+    def give_up(self, key: Any) -> None:
+        """Drops a program of which a call has failed, so that the next one makes another."""
+        entry = self._entries.pop(key)
+        if entry.captured:
+            # Its graphs have its addresses.
+            self._given_up.append(entry)
+        else:
+            entry.loaded.close()
+
+    def synchronize(self) -> None:
+        """Waits for the calls on the current stream, and gives up the programs that have failed.
+
+        Raises:
+            DeviceWaitTimeout: A call did not complete.
+            PeerFault: One did not on another rank.
+        """
+        errors = []
+        for key, entry in list(self._entries.items()):
+            try:
+                entry.loaded.synchronize()
+            except _FAULTS as error:
+                errors.append(error)
+                self.give_up(key)
+        if errors:
+            raise errors[0]
+
     def close(self) -> None:
         """Frees them all."""
-        for entry in self._entries.values():
+        for entry in (*self._entries.values(), *self._given_up):
             entry.loaded.close()
         self._entries.clear()
+        self._given_up.clear()
 
 
 _groups: dict[str, _Programs] = {}
@@ -258,6 +290,8 @@ def run(
 
     Raises:
         SyncopateError: There is no program for it, or the ranks do not agree.
+        DeviceWaitTimeout: An earlier call of the program did not complete. The next one makes another program.
+        PeerFault: Likewise, on another rank.
     """
     dtype = _DTYPES.get(a.dtype)
     if dtype is None:
@@ -293,7 +327,36 @@ def run(
             )
 
         loaded = programs.find(key, describe, strategy)
-        return loaded(a=a, b=b)
+        try:
+            return loaded(a=a, b=b)
+        except _FAULTS:
+            programs.give_up(key)
+            raise
+
+
+def _of(group: GroupLike | None) -> list[_Programs]:
+    name = None if group is None else name_group(group)
+    return [programs for known, programs in _groups.items() if name in (None, known)]
+
+
+def synchronize(group: GroupLike | None = None) -> None:
+    """Waits for the operators on the current stream, and says whether they have completed on all ranks.
+
+    Results are wrong where they have not. Programs that have failed are dropped; the next call makes new ones, on all
+    ranks.
+
+    Args:
+        group: The group; all groups if it is left out.
+
+    Raises:
+        DeviceWaitTimeout: One did not complete.
+        PeerFault: One did not on another rank, so that library calls may have brought wrong results.
+    """
+    if torch.cuda.is_initialized():
+        _ensure_context(torch.cuda.current_device())
+    with _lock:
+        for programs in _of(group):
+            programs.synchronize()
 
 
 def close_programs(group: GroupLike | None = None) -> None:
@@ -305,7 +368,5 @@ def close_programs(group: GroupLike | None = None) -> None:
         group: The group; all groups if it is left out.
     """
     with _lock:
-        name = None if group is None else name_group(group)
-        for known, programs in _groups.items():
-            if name in (None, known):
-                programs.close()
+        for programs in _of(group):
+            programs.close()
