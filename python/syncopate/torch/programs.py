@@ -24,7 +24,7 @@ from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.agreement import Comparison
 from syncopate.torch.groups import GroupLike, find_group, name_group
-from syncopate.torch.layout import align, arrange_weight
+from syncopate.torch.layout import align, arrange_weight, name_elements
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
 
@@ -38,8 +38,6 @@ PROGRAMS_KEPT: Final = 64
 
 ROWS_KEPT: Final = 8
 """Programs of a group that differ in M alone and are kept."""
-
-_DTYPES: Final = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
 _FAULTS: Final = (DeviceWaitTimeout, PeerFault)
 """What a program raises again in each call once it has done so."""
@@ -293,17 +291,7 @@ def run(
         DeviceWaitTimeout: An earlier call of the program did not complete. The next one makes another program.
         PeerFault: Likewise, on another rank.
     """
-    dtype = _DTYPES.get(a.dtype)
-    if dtype is None:
-        known = ", ".join(str(each) for each in _DTYPES)
-        raise SyncopateError(
-            f"A: expects one of {known}, but got {a.dtype}; convert it, or use torch.autocast"
-        )
-    if dtype == "f32" and torch.get_float32_matmul_precision() == "highest":
-        raise SyncopateError(
-            "A: float32 is multiplied in TF32; allow it by torch.set_float32_matmul_precision('high'), or convert A "
-            "and B to bfloat16"
-        )
+    dtype = name_elements(a.dtype)
     if a.is_cuda:
         _ensure_context(a.get_device())
     a = align(a)
