@@ -309,6 +309,27 @@ def test_a_weight_is_passed_as_it_lies(b, transposed, pitch, copied):
         GemmWorkload("gemm_ar", 64, n, k, 2, weight_pitch=distance, transpose_b=is_transposed)
 
 
+def test_weights_are_copied_in_each_call_where_the_page_says_so():
+    """docs/torch.md, "Weights that are copied"; room behind rows saves it."""
+
+    def packed(b, m):
+        _, transposed, pitch = arrange_weight(b.bfloat16())
+        k, n = b.shape
+        workload = GemmWorkload("gemm_rs", m, n, k, 2, weight_pitch=pitch, transpose_b=transposed)
+        changed = workload.packed()
+        return changed.weight_pitch != workload.weight_pitch, changed.k != workload.k
+
+    lying = (False, False)
+    assert packed(torch.empty(64, 1376).t(), 4096) == (True, False)
+    assert packed(torch.empty(64, 1376).t(), 4094) == lying
+    assert packed(torch.empty(64, 1408).t(), 4096) == lying
+    assert packed(torch.empty(64, 1379).t(), 64) == (False, True)
+    assert packed(torch.empty(60, 1379).t(), 4096) == lying
+    assert packed(torch.empty(1379, 64), 4096) == lying
+    room = torch.empty(64, 1408, dtype=torch.bfloat16)[:, :1376]
+    assert packed(room.t(), 4096) == lying
+
+
 @pytest.mark.parametrize("kind", list(GemmKind))
 @pytest.mark.parametrize(
     "b", [torch.randn(40, 72).t(), torch.randn(72, 40), wide(40, 72).t(), wide(72, 40)]
