@@ -1,7 +1,11 @@
 """How `syncopate.torch` keeps programs, and how it passes weights to them. Needs torch, and no GPU."""
 
+import contextlib
 import random
+import threading
+import types
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -9,9 +13,11 @@ torch = pytest.importorskip("torch")
 if not torch.distributed.is_available():
     pytest.skip("torch has no torch.distributed", allow_module_level=True)
 
+import syncopate  # noqa: E402
 from syncopate import GemmWorkload  # noqa: E402
-from syncopate.errors import SyncopateError  # noqa: E402
+from syncopate.errors import BudgetError, DeviceWaitTimeout, PeerFault, SyncopateError  # noqa: E402
 from syncopate.torch import programs  # noqa: E402
+from syncopate.torch.agreement import Comparison  # noqa: E402
 from syncopate.torch.layout import align, arrange_weight, is_column_major  # noqa: E402
 from syncopate.workloads import GemmKind  # noqa: E402
 
@@ -23,6 +29,15 @@ class Loaded:
 
     def __init__(self, workload):
         self.workload, self.closed, self.history = workload, False, [workload.m]
+        self.fault = None
+
+    def __call__(self, **tensors):
+        assert not self.closed
+        if self.fault is not None:
+            raise self.fault
+        return tensors
+
+    synchronize = __call__
 
     def reschedule(self, workload, program):
         assert not self.closed
@@ -39,7 +54,7 @@ class Kept(programs._Programs):
     """Programs of a group without one."""
 
     def __init__(self):
-        self.world_size, self._entries = 2, programs.OrderedDict()
+        self.world_size, self._entries, self._given_up = 2, programs.OrderedDict(), []
         self.made, self.capturing = [], False
 
     def _make(self, workload, strategy):
@@ -126,6 +141,141 @@ def test_ranks_with_the_same_calls_keep_the_same_programs(monkeypatch):
     assert any(len(loaded.history) > 1 for loaded in ranks[0].made)
 
 
+class Compared(programs._Programs):
+    """The programs of one of two ranks, which are threads; the second one cannot compile for some M."""
+
+    def __init__(self, store, rank):
+        self.world_size, self._entries, self._given_up = 2, programs.OrderedDict(), []
+        self.comparison = Comparison(store, rank, 2, seconds=20)
+        self.rank, self.loads = rank, []
+
+    def _choose(self, strategy):
+        return self.rank
+
+    def _load(self, workload, program):
+        assert program == workload.m
+        self.loads.append(Loaded(workload))
+        return self.loads[-1]
+
+    def call(self, m):
+        workload = GemmWorkload("gemm_rs", m, 64, 64, 2)
+        try:
+            return self.find(m, lambda: workload, "").workload.m
+        except SyncopateError as error:
+            return str(error)
+
+
+def on_two_threads(function):
+    """What it makes of ranks 0 and 1."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(function, range(2)))
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    def compile_(workload, rank, *, target):
+        if rank == 1 and workload.m in (32, 34):
+            raise BudgetError("too large")
+        return workload.m
+
+    target = types.SimpleNamespace(num_sms=1)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(programs, "_outside_of_pools", lambda make: make())
+    monkeypatch.setattr(syncopate.Target, "current", lambda: target)
+    monkeypatch.setattr(GemmWorkload, "compile", compile_)
+    store = torch.distributed.HashStore()
+    return [Compared(store, rank) for rank in range(2)]
+
+
+def test_no_rank_loads_what_another_cannot_compile(compared):
+    calls = [*range(2, 2 * programs.ROWS_KEPT, 2), 32, 16, 34, 18]
+    made = on_two_threads(lambda rank: [compared[rank].call(m) for m in calls])
+    for m, first, second in zip(calls, *made, strict=True):
+        if m in (32, 34):
+            assert first.endswith("rank 1 has not compiled it: BudgetError: too large")
+            assert second == "too large"
+        else:
+            assert first == second == m
+    for rank in compared:
+        assert len(rank.loads) == programs.ROWS_KEPT
+        assert rank.loads[0].history == [2, 18]
+
+
+def test_ranks_that_would_replace_different_programs_are_told_so(compared):
+    sizes = range(2, 2 * programs.ROWS_KEPT + 2, 2)
+    on_two_threads(lambda rank: [compared[rank].call(m) for m in sizes])
+    compared[0].call(2)
+    for text in on_two_threads(lambda rank: compared[rank].call(100)):
+        assert "rank 1 calls with in place of m 2, but rank 0 with in place of m 4" in text
+
+
+def test_a_program_that_cannot_go_on_is_closed(compared, monkeypatch):
+    def fail(loaded, workload, program):
+        raise SyncopateError("does not fit")
+
+    sizes = range(2, 2 * programs.ROWS_KEPT + 2, 2)
+    on_two_threads(lambda rank: [compared[rank].call(m) for m in sizes])
+    with monkeypatch.context() as patch:
+        patch.setattr(Loaded, "reschedule", fail)
+        assert on_two_threads(lambda rank: compared[rank].call(100)) == ["does not fit"] * 2
+    for rank in compared:
+        assert [loaded.closed for loaded in rank.loads] == [True] + [False] * (len(sizes) - 1)
+    assert on_two_threads(lambda rank: compared[rank].call(2)) == [2, 2]
+
+
+def test_a_program_is_made_behind_all_kernels_of_the_gpu(monkeypatch):
+    """In another thread, whose stream is not ordered behind those of the caller."""
+    order = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: order.append("synchronized"))
+    monkeypatch.setattr(programs, "_ensure_context", order.append)
+    caller = threading.current_thread()
+    assert programs._outside_of_pools(lambda: threading.current_thread() is not caller)
+    assert order == ["synchronized", 0]
+
+
+FAULTS = [
+    DeviceWaitTimeout("late", rank=0, signal=1, wanted=2, seen=1, epoch=3),
+    PeerFault("another was late"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("at_call", [False, True])
+def test_a_program_of_which_a_call_has_failed_is_made_anew(
+    kept, fault, captured, at_call, monkeypatch
+):
+    """A call, or waiting, raises what has happened once; a graph's program is not freed under it."""
+    monkeypatch.setattr(programs, "_groups", {"some": kept})
+    monkeypatch.setattr(programs, "_programs", {"some": kept}.get)
+    a, b = torch.randn(12, 72).bfloat16(), torch.randn(72, 40).bfloat16()
+
+    def call(rows=12):
+        return programs.run(GemmKind.GEMM_RS, a[:rows], b, "some", "")
+
+    call()
+    call(8)
+    programs.synchronize("other")
+    programs.synchronize("some")
+    if captured:
+        kept.capturing = True
+        call()
+        kept.capturing = False
+    first, other = kept.made
+    first.fault = fault
+    with pytest.raises(type(fault), match="late"):
+        call() if at_call else programs.synchronize()
+    assert first.closed == (not captured) and not other.closed
+    programs.synchronize()
+    call()
+    call(8)
+    assert len(kept.made) == 3 and kept.made[2].workload == first.workload
+    programs.close_programs("some")
+    assert all(loaded.closed for loaded in kept.made)
+
+
 def wide(rows, columns):
     """Part of a longer matrix, so that its rows are apart."""
     return torch.randn(rows, columns + 24, dtype=torch.bfloat16)[:, :columns]
@@ -157,6 +307,27 @@ def test_a_weight_is_passed_as_it_lies(b, transposed, pitch, copied):
     k, n = b.shape
     if distance is not None:
         GemmWorkload("gemm_ar", 64, n, k, 2, weight_pitch=distance, transpose_b=is_transposed)
+
+
+def test_weights_are_copied_in_each_call_where_the_page_says_so():
+    """docs/torch.md, "Weights that are copied"; room behind rows saves it."""
+
+    def packed(b, m):
+        _, transposed, pitch = arrange_weight(b.bfloat16())
+        k, n = b.shape
+        workload = GemmWorkload("gemm_rs", m, n, k, 2, weight_pitch=pitch, transpose_b=transposed)
+        changed = workload.packed()
+        return changed.weight_pitch != workload.weight_pitch, changed.k != workload.k
+
+    lying = (False, False)
+    assert packed(torch.empty(64, 1376).t(), 4096) == (True, False)
+    assert packed(torch.empty(64, 1376).t(), 4094) == lying
+    assert packed(torch.empty(64, 1408).t(), 4096) == lying
+    assert packed(torch.empty(64, 1379).t(), 64) == (False, True)
+    assert packed(torch.empty(60, 1379).t(), 4096) == lying
+    assert packed(torch.empty(1379, 64), 4096) == lying
+    room = torch.empty(64, 1408, dtype=torch.bfloat16)[:, :1376]
+    assert packed(room.t(), 4096) == lying
 
 
 @pytest.mark.parametrize("kind", list(GemmKind))

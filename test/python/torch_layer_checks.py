@@ -6,21 +6,26 @@ Expected values are those of plain layers on whole tensors, or of the same funct
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as funcol
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor import parallel as plain
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch_cases import close, expect_error, world_name
 
 import syncopate.torch as st
+from syncopate.torch.operators import FALLBACK_VARIABLE
 
 BATCH, SEQUENCE, FEATURES, HIDDEN = 4, 8, 6, 10
 
@@ -269,6 +274,49 @@ def check_what_is_left_alone() -> None:
         assert "wait_tensor" in graphs.found[0]
 
 
+def count_fused(dtype: torch.dtype, device: str) -> int:
+    """How many of the three collectives are fused in a graph for tensors that nobody has."""
+    ops, name = torch.ops._c10d_functional, world_name()
+
+    def function(x, b):
+        whole = ops.wait_tensor(ops.all_gather_into_tensor(x, 2, name)) @ b
+        part = ops.wait_tensor(ops.reduce_scatter_tensor(x @ b, "sum", 2, name))
+        return whole, part, ops.wait_tensor(ops.all_reduce(x @ b, "sum", name))
+
+    with FakeTensorMode():
+        x, b = (torch.empty(6, 6, dtype=dtype, device=device) for _ in range(2))
+        graph = make_fx(function)(x, b).graph
+        before = [node.target for node in graph.nodes]
+        fused = st.fuse_collectives(graph)
+    assert fused or [node.target for node in graph.nodes] == before
+    return fused
+
+
+def check_elements_that_are_left_alone() -> None:
+    """Graphs stay as they are where an operator would refuse its factors when it is called."""
+    for dtype, fused in (
+        (torch.bfloat16, 3),
+        (torch.float16, 3),
+        (torch.float32, 0),
+        (torch.float64, 0),
+    ):
+        assert count_fused(dtype, "cuda") == fused, dtype
+        assert count_fused(dtype, "cpu") == 3, dtype
+        assert count_fused(dtype, "meta") == 0, dtype
+    default = st.CollectiveFusion().uuid()
+    with mock.patch.dict(os.environ, {FALLBACK_VARIABLE: "0"}):
+        assert count_fused(torch.bfloat16, "cpu") == 0
+        assert count_fused(torch.bfloat16, "cuda") == 3
+        assert st.CollectiveFusion().uuid() != default
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert count_fused(torch.float32, "cuda") == 3
+        assert count_fused(torch.float64, "cuda") == 0
+        assert st.CollectiveFusion().uuid() != default
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def check_training() -> None:
     """Forward and backward of what torch itself calls sequence parallelism."""
 
@@ -351,6 +399,7 @@ def cases() -> dict[str, Callable[[], None]]:
         check_new_layers,
         check_gather_of_matrices_with_other_users,
         check_what_is_left_alone,
+        check_elements_that_are_left_alone,
         check_training,
         check_tensor_parallelism_of_torch,
     ):

@@ -21,7 +21,7 @@ from syncopate.torch.functional import (
 from syncopate.torch.fusion import CollectiveFusion, fuse_collectives
 from syncopate.torch.modules import ColumnParallelLinear, RowParallelLinear
 from syncopate.torch.parallel import ColwiseParallel, RowwiseParallel
-from syncopate.torch.programs import close_programs
+from syncopate.torch.programs import close_programs, synchronize
 
 __all__ = [
     "CollectiveFusion",
@@ -36,4 +36,5 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "synchronize",
 ]

@@ -23,7 +23,7 @@ class Comparison:
     """Compares what the ranks of a group do, again and again.
 
     Attributes:
-        number: How many times the group has compared.
+        number: How many times the group has compared or exchanged something.
     """
 
     def __init__(
@@ -51,15 +51,9 @@ class Comparison:
         Raises:
             SyncopateError: A rank does something else, or has not come.
         """
-        self.number += 1
-        self._store.set(self._key(self._rank), json.dumps(doing))
-        texts = [self._read(rank, doing) for rank in range(self._world_size)]
-        # Who has come here has read everything of the time before.
-        if self.number > 1:
-            self._store.delete_key(self._key(self._rank, self.number - 1))
-        first = json.loads(texts[0])
-        for rank, text in enumerate(texts):
-            other = json.loads(text)
+        told = self.exchange(doing)
+        first = told[0]
+        for rank, other in enumerate(told):
             differing = [name for name in first if other.get(name) != first[name]]
             if differing:
                 shown = ", ".join(f"{name} {other.get(name)!r}" for name in differing)
@@ -68,6 +62,23 @@ class Comparison:
                     f"rank {rank} calls with {shown}, but rank 0 with {wanted}; all ranks of a group have to make the "
                     f"same calls, in the same order"
                 )
+
+    def exchange(self, said: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Returns, when all ranks have come here, what each of them says.
+
+        Args:
+            said: By name, as plain data.
+
+        Raises:
+            SyncopateError: A rank has not come.
+        """
+        self.number += 1
+        self._store.set(self._key(self._rank), json.dumps(said))
+        texts = [self._read(rank, said) for rank in range(self._world_size)]
+        # Who has come here has read everything of the time before.
+        if self.number > 1:
+            self._store.delete_key(self._key(self._rank, self.number - 1))
+        return [json.loads(text) for text in texts]
 
     def _read(self, rank: int, doing: Mapping[str, Any]) -> str:
         key = self._key(rank)

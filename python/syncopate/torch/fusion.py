@@ -5,7 +5,8 @@
 What tensor parallelism by torch leaves in a graph, forward or backward, is looked for: a gather whose result products
 take as their left factor, and a product whose result is added up by a reduce-scatter or an all-reduce. Along other
 dimensions than the first, torch.distributed surrounds its collectives by splits and concatenations; these go as well.
-What has other users than those stays, and so does what has sizes that are unknown when the graph is made.
+What has other users than those stays, and so does what has sizes that are unknown when the graph is made, or elements
+that no operator takes where they are.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
-from syncopate.torch import operators as operators  # To make them known to torch.
+from syncopate.errors import SyncopateError
+from syncopate.torch import layout
 from syncopate.torch.groups import count_ranks
+from syncopate.torch.layout import name_elements
+from syncopate.torch.operators import falls_back
 from syncopate.torch.programs import AUTO
 
 __all__ = ["CollectiveFusion", "fuse_collectives"]
@@ -51,7 +55,8 @@ class CollectiveFusion(CustomGraphPass):  # type: ignore[misc] # mypy sees nothi
 
     def uuid(self) -> Any:
         """What graphs of equal code depend on besides."""
-        return get_hash_for_files((__file__,), self.strategy)
+        setting = f"{self.strategy} {torch.get_float32_matmul_precision()} {falls_back()}"
+        return get_hash_for_files((__file__, layout.__file__), setting)
 
 
 def fuse_collectives(graph: fx.Graph, strategy: str = AUTO) -> int:
@@ -100,6 +105,20 @@ def _shape(node: fx.Node) -> tuple[int, ...] | None:
     if not isinstance(value, torch.Tensor) or not all(type(size) is int for size in value.shape):
         return None
     return tuple(value.shape)
+
+
+def _is_taken(node: fx.Node) -> bool:
+    """Whether operators take a node's value as a factor, by its device and elements."""
+    value = node.meta["val"]
+    if value.device.type == "cpu":
+        return falls_back()
+    if value.device.type != "cuda":
+        return False
+    try:
+        name_elements(value.dtype)
+    except SyncopateError:
+        return False
+    return True
 
 
 def _call(graph: fx.Graph, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
@@ -204,6 +223,8 @@ def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str)
     gathered, dim = _find_gathered(wait, shard)
     shape = _shape(gathered)
     if shape is None or len(shape) < 2 or dim >= len(shape) - 1 or _shape(shard) is None:
+        return False
+    if not _is_taken(shard):
         return False
     after, rows = _descendants(wait), _find_rows(gathered)
     products = [
@@ -350,6 +371,8 @@ def _fuse_scatter(graph: fx.Graph, wait: fx.Node, scatter: fx.Node, strategy: st
     if scattered is None or dim >= len(shape) - 1 or shape[dim] != world * scattered[dim]:
         return False
     a, b = summand.factors
+    if not _is_taken(a):
+        return False
     with graph.inserting_before(wait):
         if dim:
             a = _call(graph, _aten.reshape.default, a, [*shape[:-1], a.meta["val"].shape[-1]])
@@ -371,6 +394,8 @@ def _fuse_all_reduce(graph: fx.Graph, wait: fx.Node, reduce: fx.Node, strategy: 
     if summand is None or reduce_op not in _REDUCTIONS or len(source.users) != 1:
         return False
     a, b = summand.factors
+    if not _is_taken(a):
+        return False
     with graph.inserting_before(wait):
         # Gradients are in the graph already.
         made = _call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 
@@ -16,7 +17,10 @@ __all__ = [
     "check_reduction",
     "divide_rows",
     "is_column_major",
+    "name_elements",
 ]
+
+_DTYPES: Final = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
 _TMA_BYTES = 16
 """What kernels want addresses, and the distances between rows of a weight, to be multiples of."""
@@ -55,6 +59,26 @@ def check_reduction(reduce_op: str) -> None:
         raise SyncopateError(
             f"reduce_op: expects one of {', '.join(_REDUCTIONS)}, but got {reduce_op!r}"
         )
+
+
+def name_elements(dtype: torch.dtype) -> str:
+    """The name by which workloads know a type of factors.
+
+    Raises:
+        SyncopateError: Kernels do not multiply it, or not as exactly as torch's setting asks for.
+    """
+    name = _DTYPES.get(dtype)
+    if name is None:
+        known = ", ".join(str(each) for each in _DTYPES)
+        raise SyncopateError(
+            f"A: expects one of {known}, but got {dtype}; convert it, or use torch.autocast"
+        )
+    if name == "f32" and torch.get_float32_matmul_precision() == "highest":
+        raise SyncopateError(
+            "A: float32 is multiplied in TF32; allow it by torch.set_float32_matmul_precision('high'), or convert A "
+            "and B to bfloat16"
+        )
+    return name
 
 
 def divide_rows(a: torch.Tensor, group_name: str) -> int:

@@ -16,7 +16,7 @@ from syncopate.errors import SyncopateError
 from syncopate.torch import fused, gradients, reference, shapes
 from syncopate.torch.groups import count_ranks
 
-__all__ = ["FALLBACK_VARIABLE", "SCHEMAS"]
+__all__ = ["FALLBACK_VARIABLE", "SCHEMAS", "falls_back"]
 
 FALLBACK_VARIABLE: Final = "SYNCOPATE_TORCH_FALLBACK"
 """Environment variable that lets operators on CPU tensors be a product and a collective of torch."""
@@ -38,6 +38,11 @@ _TAGS: Final = (torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag)
 _library = torch.library.Library("syncopate", "DEF")
 
 Implementation = Callable[..., Any]
+
+
+def falls_back() -> bool:
+    """Whether operators take CPU tensors."""
+    return os.environ.get(FALLBACK_VARIABLE, "") not in ("", "0")
 
 
 def _with_autocast(operator: Implementation, device: str, key: str) -> Implementation:
@@ -71,7 +76,7 @@ def _register(name: str) -> None:
         return (fuse if count_ranks(args[group]) > 1 else getattr(reference, name))(*args)
 
     def on_cpu(*args: Any) -> Any:
-        if os.environ.get(FALLBACK_VARIABLE, "") in ("", "0"):
+        if not falls_back():
             raise SyncopateError(
                 f"{name}: expects tensors on a GPU, but got CPU tensors; move them there, or set {FALLBACK_VARIABLE}=1 "
                 f"to have a product and a collective of torch.distributed instead"

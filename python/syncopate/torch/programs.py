@@ -1,10 +1,11 @@
 """The programs behind the operators: made when a call needs one, and kept for the next.
 
 A program belongs to a group, a workload (with its M) and a strategy. Making one is collective: the ranks compare what
-they are about to make, compile it, and load it. Of those that differ in M alone, `ROWS_KEPT` are kept; one more takes
-the place of the one whose last call is longest ago, with its memory and, as a rule, its code. Of all of a group,
-`PROGRAMS_KEPT` are. A program that a CUDA graph has captured stays until `close_programs`. Since all ranks make the
-same calls, they drop the same ones.
+they are about to make, compile it, and load it when all of them have compiled it. Of those that differ in M alone,
+`ROWS_KEPT` are kept; one more takes the place of the one whose last call is longest ago, with its memory and, as a
+rule, its code. Of all of a group, `PROGRAMS_KEPT` are. A program that a CUDA graph has captured stays until
+`close_programs`. Since all ranks make the same calls, they drop the same ones. One of which a call has failed is
+dropped by the rank that learns of it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from syncopate.errors import SyncopateError
+from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.agreement import Comparison
 from syncopate.torch.groups import GroupLike, find_group, name_group
-from syncopate.torch.layout import align, arrange_weight
+from syncopate.torch.layout import align, arrange_weight, name_elements
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
 
-__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "close_programs", "run"]
+__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "close_programs", "run", "synchronize"]
 
 AUTO: Final = "auto"
 """The strategy that is chosen; see docs/tuning.md. An empty text is the default, others are names of strategies."""
@@ -38,7 +39,8 @@ PROGRAMS_KEPT: Final = 64
 ROWS_KEPT: Final = 8
 """Programs of a group that differ in M alone and are kept."""
 
-_DTYPES: Final = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+_FAULTS: Final = (DeviceWaitTimeout, PeerFault)
+"""What a program raises again in each call once it has done so."""
 
 _Result = TypeVar("_Result")
 
@@ -67,6 +69,7 @@ class _Programs:
         self.group = group
         self.world_size: int = group.size()
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._given_up: list[_Entry] = []
         store = distributed_c10d._get_process_group_store(group)
         rank = dist.get_rank(group)
         self.comparison = Comparison(store, rank, self.world_size, number=compared)
@@ -92,6 +95,8 @@ class _Programs:
         import syncopate
 
         target = syncopate.Target.current()
+        family = _family(workload, strategy)
+        place = self._find_place(family)
         self.comparison.compare(
             {
                 "operator": GemmKind(workload.kind).value,
@@ -103,17 +108,40 @@ class _Programs:
                 "pitch of B": workload.weight_pitch,
                 "returned A": workload.returns_a,
                 "strategy": strategy,
+                "in place of m": None if place is None else self._entries[place].workload.m,
                 "target": str(target),
                 "multiprocessors": target.num_sms,
                 "version": syncopate.__version__,
             }
         )
-        program = workload.packed().compile(self._choose(strategy), target=target)
-        old = self._make_room(_family(workload, strategy))
+        program = self._compile(workload, strategy, target)
+        old = self._make_room(family)
         if old is None:
             return _Entry(workload, strategy, self._load(workload, program))
-        old.loaded.reschedule(workload, program)
+        try:
+            old.loaded.reschedule(workload, program)
+        except BaseException:
+            # Nobody else has it any more.
+            old.loaded.close()
+            raise
         return _Entry(workload, strategy, old.loaded)
+
+    def _compile(self, workload: GemmWorkload, strategy: str, target: Any) -> Any:
+        """The program, once all ranks have one: loading it is collective, and none must wait there for another."""
+        program, problem = None, None
+        try:
+            program = workload.packed().compile(self._choose(strategy), target=target)
+        except Exception as error:
+            problem = error
+        said = None if problem is None else f"{type(problem).__name__}: {problem}"
+        told = self.comparison.exchange({"problem": said})
+        if problem is not None:
+            raise problem
+        for rank, each in enumerate(told):
+            other = each.get("problem", "it makes another call")
+            if other is not None:
+                raise SyncopateError(f"{workload.name}: rank {rank} has not compiled it: {other}")
+        return program
 
     def _load(self, workload: GemmWorkload, program: Any) -> LoadedGemm:
         from syncopate.runtime import ProcessGroup
@@ -128,21 +156,57 @@ class _Programs:
             return Auto(agreement=Processes(self.group))
         return read_strategy_name(strategy) if strategy else None
 
+    def _find_place(self, family: tuple[GemmWorkload, str]) -> Any:
+        """The key of the program that may become one more of a family; None if there is room for another."""
+        like = [
+            key
+            for key, entry in self._entries.items()
+            if not entry.captured and entry.family == family
+        ]
+        return like[0] if len(like) >= ROWS_KEPT else None
+
     def _make_room(self, family: tuple[GemmWorkload, str]) -> _Entry | None:
         """Drops a program if there are too many; gives back one that may become the new one."""
-        free = [(key, entry) for key, entry in self._entries.items() if not entry.captured]
-        like = [(key, entry) for key, entry in free if entry.family == family]
-        if len(like) >= ROWS_KEPT:
-            return self._entries.pop(like[0][0])
+        place = self._find_place(family)
+        if place is not None:
+            return self._entries.pop(place)
+        free = [key for key, entry in self._entries.items() if not entry.captured]
         if len(self._entries) >= PROGRAMS_KEPT and free:
-            self._entries.pop(free[0][0]).loaded.close()
+            self._entries.pop(free[0]).loaded.close()
         return None
+
+    def give_up(self, key: Any) -> None:
+        """Drops a program of which a call has failed, so that the next one makes another."""
+        entry = self._entries.pop(key)
+        if entry.captured:
+            # Its graphs have its addresses.
+            self._given_up.append(entry)
+        else:
+            entry.loaded.close()
+
+    def synchronize(self) -> None:
+        """Waits for the calls on the current stream, and gives up the programs that have failed.
+
+        Raises:
+            DeviceWaitTimeout: A call did not complete.
+            PeerFault: One did not on another rank.
+        """
+        errors = []
+        for key, entry in list(self._entries.items()):
+            try:
+                entry.loaded.synchronize()
+            except _FAULTS as error:
+                errors.append(error)
+                self.give_up(key)
+        if errors:
+            raise errors[0]
 
     def close(self) -> None:
         """Frees them all."""
-        for entry in self._entries.values():
+        for entry in (*self._entries.values(), *self._given_up):
             entry.loaded.close()
         self._entries.clear()
+        self._given_up.clear()
 
 
 _groups: dict[str, _Programs] = {}
@@ -160,11 +224,13 @@ def _ensure_context(device: int) -> None:
 
 
 def _outside_of_pools(make: Callable[[], _Result]) -> _Result:
-    """Calls it in a thread of its own.
+    """Calls it in a thread of its own, when this process's GPU has nothing left to do.
 
     Memory that a thread allocates while torch warms up a CUDA graph belongs to the pool of that graph, and goes with
-    it; programs have to stay.
+    it; programs have to stay. The thread has another stream than the caller, and NCCL on it must not run beside kernels
+    that wait for other ranks.
     """
+    torch.cuda.synchronize()
     results: list[_Result] = []
     errors: list[BaseException] = []
     device = torch.cuda.current_device()
@@ -222,18 +288,10 @@ def run(
 
     Raises:
         SyncopateError: There is no program for it, or the ranks do not agree.
+        DeviceWaitTimeout: An earlier call of the program did not complete. The next one makes another program.
+        PeerFault: Likewise, on another rank.
     """
-    dtype = _DTYPES.get(a.dtype)
-    if dtype is None:
-        known = ", ".join(str(each) for each in _DTYPES)
-        raise SyncopateError(
-            f"A: expects one of {known}, but got {a.dtype}; convert it, or use torch.autocast"
-        )
-    if dtype == "f32" and torch.get_float32_matmul_precision() == "highest":
-        raise SyncopateError(
-            "A: float32 is multiplied in TF32; allow it by torch.set_float32_matmul_precision('high'), or convert A "
-            "and B to bfloat16"
-        )
+    dtype = name_elements(a.dtype)
     if a.is_cuda:
         _ensure_context(a.get_device())
     a = align(a)
@@ -257,7 +315,36 @@ def run(
             )
 
         loaded = programs.find(key, describe, strategy)
-        return loaded(a=a, b=b)
+        try:
+            return loaded(a=a, b=b)
+        except _FAULTS:
+            programs.give_up(key)
+            raise
+
+
+def _of(group: GroupLike | None) -> list[_Programs]:
+    name = None if group is None else name_group(group)
+    return [programs for known, programs in _groups.items() if name in (None, known)]
+
+
+def synchronize(group: GroupLike | None = None) -> None:
+    """Waits for the operators on the current stream, and says whether they have completed on all ranks.
+
+    Results are wrong where they have not. Programs that have failed are dropped; the next call makes new ones, on all
+    ranks.
+
+    Args:
+        group: The group; all groups if it is left out.
+
+    Raises:
+        DeviceWaitTimeout: One did not complete.
+        PeerFault: One did not on another rank, so that library calls may have brought wrong results.
+    """
+    if torch.cuda.is_initialized():
+        _ensure_context(torch.cuda.current_device())
+    with _lock:
+        for programs in _of(group):
+            programs.synchronize()
 
 
 def close_programs(group: GroupLike | None = None) -> None:
@@ -269,7 +356,5 @@ def close_programs(group: GroupLike | None = None) -> None:
         group: The group; all groups if it is left out.
     """
     with _lock:
-        name = None if group is None else name_group(group)
-        for known, programs in _groups.items():
-            if name in (None, known):
-                programs.close()
+        for programs in _of(group):
+            programs.close()
