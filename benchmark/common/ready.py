@@ -50,9 +50,9 @@ def watch(engine: Any, ranges: Sequence[tuple[int, int]], own: int, make_event: 
     Returns:
         The waits, in the order of the list.
     """
-    assert not engine._input_copies, "places of copies out of an input must not move"
+    assert not engine._reading, "places of copies out of an input must not move"
     watched = []
-    for bound in (part for leg in engine._legs for part in leg):
+    for bound in (part for leg in engine.legs for part in leg.parts):
         copied: dict[int, int] = {}
         for _, args, name in bound:
             target, nbytes = _find_copy(name, args)

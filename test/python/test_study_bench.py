@@ -291,8 +291,9 @@ def test_events_stand_behind_the_waits_for_what_is_copied(driver, rank, n):
     assert got.pop(rank) == []
     assert all(pieces == [64 * n * 2] * 2 for pieces in got.values())
     driver.clear()
-    for part in range(engine.parts(0)):
-        engine.enqueue(0, part)
+    for leg in engine.legs:
+        for part in range(len(leg.parts)):
+            engine.enqueue(leg, part)
     for part in parts:
         at = driver.index(part.event)
         assert driver[at - 2 : at] == ["cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2"]

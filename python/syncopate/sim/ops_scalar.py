@@ -179,9 +179,16 @@ def _convert_integer(t: Translator, op: Any) -> None:
         _wrapped(t, op, source)
 
 
-@emits("arith.addf", "arith.subf", "arith.mulf", "arith.divf", "tt.precise_divf")
+@emits("arith.addf", "arith.subf", "arith.mulf", "arith.divf", "tt.precise_divf", "tt.approx_divf")
 def _float_arithmetic(t: Translator, op: Any) -> None:
-    sign = {"addf": "+", "subf": "-", "mulf": "*", "divf": "/", "precise_divf": "/"}
+    sign = {
+        "addf": "+",
+        "subf": "-",
+        "mulf": "*",
+        "divf": "/",
+        "precise_divf": "/",
+        "approx_divf": "/",
+    }
     a, b = (_registers(t, op, i) for i in (0, 1))
     _rounded(t, op, f"{a} {sign[op.name.split('.')[1]]} {b}")
 
