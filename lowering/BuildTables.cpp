@@ -102,6 +102,10 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         if (failed(requireSlots(collective, schedule)))
           return signalPassFailure();
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+    // Reported where it was found.
+    for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank)
+      if (!analysis.getDependence(kernel, rank).isValid())
+        return signalPassFailure();
     auto handed = findHandedOver(analysis, kernel, schedules);
     CallProtocol protocol(analysis, handed);
     for (ScheduleOp schedule : schedules)
