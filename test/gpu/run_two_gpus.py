@@ -10,12 +10,8 @@ ends the run.
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import os
 import sys
-import threading
-import time
-import traceback
 from pathlib import Path
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
@@ -33,6 +29,7 @@ def main() -> int:
     import torch_ops
     import tuned
     import two_gpus
+    from processes import run_checks
 
     from syncopate.runtime import ProcessGroup
 
@@ -51,7 +48,6 @@ def main() -> int:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
     group = ProcessGroup()
-    passed = failed = 0
     checks = two_gpus.checks
     if options.calls:
         checks = library_calls.call_checks
@@ -61,35 +57,9 @@ def main() -> int:
         checks = tuned.tune_checks
     elif options.sequences:
         checks = sequences.sequence_checks
-    for name, check in checks():
-        if options.only not in name:
-            continue
-        start = time.monotonic()
-        alarm = threading.Timer(options.limit, give_up, (name, group.rank))
-        alarm.daemon = True
-        alarm.start()
-        try:
-            check(group)
-            outcome = "PASS"
-            passed += 1
-        except Exception:
-            outcome = "FAIL"
-            failed += 1
-            traceback.print_exc()
-        alarm.cancel()
-        if group.rank == 0:
-            print(f"{outcome} {name} ({time.monotonic() - start:.1f} s)", flush=True)
-    if group.rank == 0:
-        print(f"{passed} passed, {failed} failed", flush=True)
+    failed = run_checks(checks(), group, options.only, options.limit)
     dist.destroy_process_group()
     return 1 if failed else 0
-
-
-def give_up(name: str, rank: int) -> None:
-    """Ends the process; torchrun ends the others."""
-    print(f"FAIL {name}: rank {rank} hangs", flush=True)
-    faulthandler.dump_traceback(all_threads=True)
-    os._exit(1)
 
 
 if __name__ == "__main__":

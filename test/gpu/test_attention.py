@@ -1,10 +1,7 @@
 """Attention of a sequence that ranks share, on ranks of one GPU and on two GPUs, against torch in float32."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from processes import expect_all_pass
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -16,17 +13,7 @@ from syncopate.runtime import load
 
 @pytest.mark.gpu(2)
 def test_two_processes():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    script = Path(__file__).parent / "run_two_gpus.py"
-    run = subprocess.run(
-        [*command, str(script), "--limit", "60", "--sequences"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAIL", "PASS"))]
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert lines and not [line for line in lines if line.startswith("FAIL")]
+    expect_all_pass("run_two_gpus.py", "--limit", "60", "--sequences")
 
 
 @pytest.mark.gpu(1)

@@ -1,10 +1,7 @@
 """GEMMs with library calls: on two GPUs with NCCL, and on several ranks of one GPU with the group's own library."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from processes import expect_all_pass
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -17,17 +14,7 @@ from syncopate.runtime import load
 
 @pytest.mark.gpu(2)
 def test_two_processes():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    script = Path(__file__).parent / "run_two_gpus.py"
-    run = subprocess.run(
-        [*command, str(script), "--limit", "60", "--calls"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAIL", "PASS"))]
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert lines and not [line for line in lines if line.startswith("FAIL")]
+    expect_all_pass("run_two_gpus.py", "--limit", "60", "--calls")
 
 
 @pytest.mark.gpu(1)
@@ -71,12 +58,7 @@ def test_two_levels_on_one_gpu(groups, kind, mesh, realization):
 
 @pytest.mark.gpu(2)
 def test_two_hosts():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    script = Path(__file__).parent / "two_hosts.py"
-    run = subprocess.run([*command, str(script)], capture_output=True, text=True, timeout=900)
-    lines = [line for line in run.stdout.splitlines() if line.startswith(("FAIL", "PASS"))]
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert lines and not [line for line in lines if line.startswith("FAIL")]
+    expect_all_pass("two_hosts.py", limit_s=900)
 
 
 @pytest.mark.gpu(1)

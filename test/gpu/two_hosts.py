@@ -12,9 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import threading
-import time
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -54,7 +51,7 @@ def main() -> int:
     # Importing these may start CUDA, which reads the environment set above.
     import torch
     import torch.distributed as dist
-    from run_two_gpus import give_up
+    from processes import run_checks
 
     from syncopate.runtime import ProcessGroup
 
@@ -68,27 +65,7 @@ def main() -> int:
             node = made
     group = ProcessGroup(node=node)
     mesh = [world // options.places, options.places]
-    passed = failed = 0
-    for name, check in checks(mesh):
-        if options.only not in name:
-            continue
-        start = time.monotonic()
-        alarm = threading.Timer(options.limit, give_up, (name, group.rank))
-        alarm.daemon = True
-        alarm.start()
-        try:
-            check(group)
-            outcome = "PASS"
-            passed += 1
-        except Exception:
-            outcome = "FAIL"
-            failed += 1
-            traceback.print_exc()
-        alarm.cancel()
-        if group.rank == 0:
-            print(f"{outcome} {name} ({time.monotonic() - start:.1f} s)", flush=True)
-    if group.rank == 0:
-        print(f"{passed} passed, {failed} failed", flush=True)
+    failed = run_checks(checks(mesh), group, options.only, options.limit)
     group.close()
     dist.destroy_process_group()
     return 1 if failed else 0
