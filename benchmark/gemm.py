@@ -76,7 +76,9 @@ def parse() -> argparse.Namespace:
         "--realizations", default=",".join((*REALIZATIONS, NCCL)), help="comma-separated"
     )
     parser.add_argument("--splits", type=numbers, default=[0], help="comma-separated")
-    parser.add_argument("--comm-ctas", type=numbers, default=[8], help="comma-separated")
+    parser.add_argument(
+        "--comm-ctas", type=numbers, default=[0], help="comma-separated; 0: by realization"
+    )
     parser.add_argument(
         "--waves",
         type=lambda text: [

@@ -197,7 +197,7 @@ def build(session: Session, sizes: Sizes, realization: str, splits: int) -> Load
         reducing="ldst_dedicated" if dedicated else "ldst_colocated",
     )
     combined = combine_tokens(plan, shape, sizes.n, "bf16", strategy=strategy)
-    ctas = 132 - strategy.comm_ctas if dedicated else 132
+    ctas = 132 - strategy.count_dedicated([strategy.reducing or strategy.realization])
     config = GemmConfig(block_m=32, block_n=128, num_warps=4, num_ctas=ctas)
     loaded = None
     try:

@@ -188,8 +188,7 @@ def build(
     shape = sizes.shape(splits)
     strategy = syncopate.Strategy(direction=direction, realization=realization)
     dispatch = dispatch_tokens(plan, shape, sizes.k, "bf16", strategy=strategy)
-    dedicated = realization.endswith("dedicated")
-    config = GemmConfig(num_ctas=132 - strategy.comm_ctas if dedicated else 132)
+    config = GemmConfig(num_ctas=132 - strategy.count_dedicated())
     loaded = None
     try:
         program = syncopate.compile(

@@ -56,7 +56,7 @@ class Trial:
             "variant": name_strategy(strategy),
             "realization": Realization(strategy.realization).value,
             "order": order,
-            "comm_ctas": strategy.comm_ctas,
+            "comm_ctas": strategy.count_dedicated() + strategy.count_library(),
             "splits": strategy.splits,
             "tiles": self.tiles,
         }

@@ -64,7 +64,12 @@ def strategies(
     """Every strategy that a suite compares: what is asked for, and who adds, with all else as in `base`."""
     base = base or Strategy()
     found = []
-    if NCCL in realizations and kind is not GemmKind.AG_GEMM and kind is not GemmKind.A2A_GEMM:
+    if NCCL in realizations and kind.is_before:
+        found = [
+            dataclasses.replace(base, realization=NCCL, comm_ctas=ctas, splits=pieces)
+            for ctas, pieces in itertools.product(comm_ctas, splits)
+        ]
+    elif NCCL in realizations:
         found = [
             dataclasses.replace(base, realization=NCCL, comm_ctas=ctas, waves=groups, slots=shape)
             for ctas, groups, shape in itertools.product(comm_ctas, waves, slots)

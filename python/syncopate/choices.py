@@ -108,9 +108,11 @@ RANGES: Final[Mapping[str, range]] = {
     "splits": range(4096 + 1),
     "group_m": range(1, 2**31),
     "pause": range(1_000_000 + 1),
-    "comm_ctas": range(1, 65536 + 1),
+    "comm_ctas": range(65536 + 1),
 }
-"""What each choice that is a number may be; the verifier of `#chunk.strategy` has the last word."""
+"""What each choice that is a number may be; the verifier of `#chunk.strategy` has the last word.
+
+Of `splits` and `comm_ctas`, 0 stands for what suits a transfer."""
 
 
 def names_of(choices: type[enum.Enum]) -> tuple[str, ...]:

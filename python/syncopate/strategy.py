@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from syncopate.choices import (
 )
 from syncopate.errors import SyncopateError
 
-__all__ = ["Strategy"]
+__all__ = ["COMM_CTAS", "Strategy"]
 
 _CHOICES: Final = {
     "algorithm": Algorithm,
@@ -33,6 +34,17 @@ _CHOICES: Final = {
     "gathering": Realization,
 }
 _OPTIONAL: Final = ("between", "combine", "shots", "reducing", "gathering")
+
+COMM_CTAS: Final[Mapping[tuple[Realization, Direction], int]] = {
+    (Realization.TMA_DEDICATED, Direction.PUSH): 4,
+    (Realization.TMA_DEDICATED, Direction.PULL): 4,
+    (Realization.LDST_DEDICATED, Direction.PUSH): 8,
+    (Realization.LDST_DEDICATED, Direction.PULL): 16,
+    (Realization.NCCL, Direction.PUSH): 16,
+    (Realization.NCCL, Direction.PULL): 16,
+}
+"""Multiprocessors that realizations take which do not move data beside tiles, where a strategy leaves it to them: the
+fastest of 2, 4, 8, 16 and 32 for the GEMM and reduce-scatter of docs/results/sensitivity-w2-h200.md, on two H200."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Strategy:
             that there is makes both faster. At most 1,000,000.
         comm_ctas: CTAs that carry out transfers of dedicated realizations, and compute nothing; a launch has them
             beside those that compute, if there are such transfers. At most 65,536. With realization nccl,
-            multiprocessors that are left to the library.
+            multiprocessors that are left to the library. 0 chooses by the realizations, as `COMM_CTAS` says.
         waves: How many waves of tiles, of as many tiles as CTAs compute, go into each library call, the last number for
             all further calls. Without any, there are at most eight calls of as many waves each.
         slots: What library calls take at a time: rows or tiles.
@@ -81,7 +93,7 @@ class Strategy:
     order: TileOrder | str = TileOrder.ARRIVAL
     group_m: int = 8
     pause: int = 500
-    comm_ctas: int = 8
+    comm_ctas: int = 0
     waves: tuple[int, ...] = ()
     slots: SlotShape | str = SlotShape.ROWS
     between: Realization | str | None = None
@@ -128,15 +140,47 @@ class Strategy:
             return self.realization is Realization.NCCL
         return self.combine is Combine.COLLECTIVE
 
+    def count_dedicated(self, named: Iterable[Realization | str] = ()) -> int:
+        """CTAs that compute nothing, if some transfers have a dedicated realization; else 0.
+
+        Several dedicated realizations of one plan divide a given number among them, and else each brings its own:
+        others than that of this strategy as many as if they pushed.
+
+        Args:
+            named: Realizations that transfers have, besides that of this strategy.
+        """
+        used = self._used(named) & {Realization.TMA_DEDICATED, Realization.LDST_DEDICATED}
+        return self.comm_ctas if used and self.comm_ctas else self._count(used)
+
+    def count_library(self, named: Iterable[Realization | str] = ()) -> int:
+        """Multiprocessors that are left to a library, if some transfers or collectives are its; else 0.
+
+        Args:
+            named: As for `count_dedicated`.
+        """
+        used = self._used(named) & {Realization.NCCL}
+        return self.comm_ctas if used and self.comm_ctas else self._count(used)
+
+    def _used(self, named: Iterable[Realization | str]) -> set[Realization]:
+        return {Realization(self.realization), *map(Realization, named)}
+
+    def _count(self, used: Iterable[Realization]) -> int:
+        own = Direction(self.direction)
+        return sum(
+            COMM_CTAS[kind, own if kind is self.realization else Direction.PUSH] for kind in used
+        )
+
     @property
     def attribute(self) -> str:
         """The choices that passes make, as `#chunk.strategy`."""
+        # Where nothing is dedicated, the number says nothing, but has to be one.
+        ctas = self.comm_ctas or self.count_dedicated() or 1
         between = "" if self.between is None else f", between = {_value(self.between)}"
         waves = f", waves = [{', '.join(map(str, self.waves))}]" if self.waves else ""
         return (
             f"#chunk.strategy<algorithm = {_value(self.algorithm)}, direction = {_value(self.direction)}, "
             f"splits = {self.splits}, realization = {_value(self.realization)}, order = {_value(self.order)}, "
-            f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {self.comm_ctas}{waves}, "
+            f"group_m = {self.group_m}, pause = {self.pause}, comm_ctas = {ctas}{waves}, "
             f"slots = {_value(self.slots)}{between}>"
         )
 

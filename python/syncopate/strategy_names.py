@@ -1,7 +1,8 @@
 """Names of strategies, for tables, messages and command lines: short, and what they are made of can be read back.
 
 A name is a realization, a direction and a number of pieces; behind them stands what is not as in `Strategy()`. With
-realization nccl, it is what library calls take, their waves, and the multiprocessors that are left to the library.
+realization nccl, it is what library calls take, their waves, and the multiprocessors that are left to the library, if
+that is not by realization.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def _parts(strategy: Strategy) -> Iterator[str]:
         yield realization.value
         yield _spell(strategy.slots)
         yield f"{_spell_waves(strategy.waves) or 'default'} waves"
-        yield f"{strategy.comm_ctas} CTAs"
+        if strategy.comm_ctas:
+            yield f"{strategy.comm_ctas} CTAs"
         shown = {"slots", "comm_ctas"}
         if strategy.direction is not _DEFAULT.direction:
             yield _spell(strategy.direction)
@@ -60,8 +62,7 @@ def _parts(strategy: Strategy) -> Iterator[str]:
             yield f"{_spell_waves(strategy.waves)} waves"
     for field, before, behind, _ in _FORMS:
         value = getattr(strategy, field)
-        dedicated = field == "comm_ctas" and realization.value.endswith("_dedicated")
-        if field not in shown and (value != getattr(_DEFAULT, field) or dedicated):
+        if field not in shown and value != getattr(_DEFAULT, field):
             yield f"{before}{_spell(value)}{behind}"
 
 

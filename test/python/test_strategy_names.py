@@ -59,10 +59,17 @@ def test_any_strategy_is_read_back_from_its_name(strategy):
     [
         ({}, "ldst_colocated/push/by size"),
         ({"realization": "copy_engine", "splits": 4}, "copy_engine/push/4"),
-        ({"realization": "tma_dedicated"}, "tma_dedicated/push/by size/8 CTAs"),
+        ({"realization": "tma_dedicated"}, "tma_dedicated/push/by size"),
         ({"combine": "role", "direction": "pull"}, "ldst_colocated/pull/by size/sum by role"),
-        ({"realization": "nccl", "waves": (1, 2)}, "nccl/rows/1+2 waves/8 CTAs"),
-        ({"realization": "nccl", "slots": "tiles"}, "nccl/tiles/default waves/8 CTAs"),
+        (
+            {"realization": "tma_dedicated", "comm_ctas": 8},
+            "tma_dedicated/push/by size/8 CTAs",
+        ),
+        (
+            {"realization": "nccl", "waves": (1, 2), "comm_ctas": 8},
+            "nccl/rows/1+2 waves/8 CTAs",
+        ),
+        ({"realization": "nccl", "slots": "tiles"}, "nccl/tiles/default waves"),
         (
             {"algorithm": "ring", "group_m": 4},
             "ldst_colocated/push/by size/by ring/groups of 4 rows",

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tune_fakes import DEFAULT, SPACE, FakeSubject, candidate, made_up_us
 
-from syncopate import GemmWorkload, Strategy, Target
-from syncopate.choices import Combine, Realization, Shots
+from syncopate import GemmWorkload, Strategy, Target, abi
+from syncopate.choices import Combine, Direction, Realization, Shots
 from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig
 from syncopate.model import find_preset
+from syncopate.strategy import COMM_CTAS
 from syncopate.tune import Axis, Candidate, GemmSubject, Space
 from syncopate.tune.report import count_reasons
 from syncopate.tune.search import Findings, Prepared, Unknown, search
@@ -37,7 +38,7 @@ def count_by_hand(space: Space) -> int:
 
 def test_size_counts_what_means_something():
     assert SPACE.size == count_by_hand(SPACE) == (2 + 2 + 2 * 2) * 4 * 3
-    workload = GemmWorkload("ag_gemm", 8192, 3584, 8192, 2)
+    workload = GemmWorkload("gemm_rs", 8192, 3584, 8192, 2)
     axes = gemm_space(workload, Candidate(Strategy(), GemmConfig())).axes
     some = {"realization", "splits", "comm_ctas", "waves", "slots", "pause"}
     space = Space(DEFAULT, tuple(axis for axis in axes if axis.names[0] in some))
@@ -57,6 +58,43 @@ def test_space_is_described_with_all_its_axes():
     assert all(name in said for name in names)
     assert "group_m: 4 | 8 | 16; by measurement alone" in said
     assert "waves: default | 1 | 2 | 1+2 | 4; with realization nccl" in said
+
+
+@pytest.mark.parametrize("kind", list(GemmKind))
+def test_library_moves_pieces_before_a_gemm_and_takes_tiles_behind_it(kind):
+    workload = GemmWorkload(kind, 512, 512, 512, 2)
+    space = gemm_space(workload, Candidate(Strategy(), GemmConfig()))
+    by_nccl = candidate(realization="nccl")
+    names = {name for axis in space.axes if list(axis.moves(by_nccl)) for name in axis.names}
+    assert any(Realization.NCCL in point for point in space.axes[0].values)
+    assert ("splits" in names) is kind.is_before
+    assert ({"waves", "slots"} <= names) is not kind.is_before
+    assert {"comm_ctas", "order"} <= names
+
+
+@pytest.mark.parametrize("kind", list(GemmKind))
+def test_between_nodes_the_default_is_the_library(kind):
+    flat = gemm_space(GemmWorkload(kind, 512, 512, 512, 4), DEFAULT)
+    assert not any("between" in axis.names for axis in flat.axes)
+    for size in (1, 2):
+        workload = GemmWorkload(kind, 512, 512, 512, 4, node_size=size)
+        subject = GemmSubject(workload, Target(), GemmConfig(block_m=64, block_n=64))
+        default = subject.space.default
+        assert default.strategy.between is Realization.NCCL
+        (axis,) = (axis for axis in subject.space.axes if "between" in axis.names)
+        assert {move.strategy.between for move in axis.moves(default)} == {
+            None,
+            Realization.NCCL,
+        }
+        schedule = workload.schedule(default.strategy, default.config)
+        # In any rank's tables, what another node has comes by NCCL, and all else by loads and stores.
+        commands = [row for table in schedule.tables for row in table["commands"].rows()]
+        nodes = [(row["src_rank"] // size, row["dst_rank"] // size) for row in commands]
+        far = [row for row, (a, b) in zip(commands, nodes, strict=True) if a != b]
+        near = [row for row, (a, b) in zip(commands, nodes, strict=True) if a == b]
+        assert far and {row["realization"] for row in far} == {abi.Realization.NCCL}
+        assert abi.Realization.NCCL not in {row["realization"] for row in near}
+        assert schedule.num_ctas == Target().num_sms - COMM_CTAS[Realization.NCCL, Direction.PUSH]
 
 
 @pytest.mark.parametrize("kind", list(GemmKind))
@@ -209,7 +247,7 @@ def test_tiles_that_are_given_stay():
 
 
 def test_axis_moves_along_itself_alone():
-    axis = Axis(("comm_ctas",), ((4,), (8,)), {"realization": (Realization.LDST_DEDICATED,)})
+    axis = Axis(("comm_ctas",), ((4,), (0,)), {"realization": (Realization.LDST_DEDICATED,)})
     assert not list(axis.moves(DEFAULT))
     dedicated = candidate(realization="ldst_dedicated")
     assert list(axis.moves(dedicated)) == [candidate(realization="ldst_dedicated", comm_ctas=4)]

@@ -115,6 +115,33 @@ def test_order_of_a_fused_kernel_is_the_strategys():
     assert (other.rank_tables(0)["tiles"].values != tables[0]).any()
 
 
+@pytest.mark.parametrize(
+    ("choices", "world", "ctas"),
+    [
+        ({"realization": "tma_dedicated"}, 2, 4),
+        ({"realization": "ldst_dedicated"}, 2, 8),
+        ({"realization": "ldst_dedicated", "direction": "pull"}, 2, 16),
+        ({"realization": "ldst_dedicated", "comm_ctas": 3}, 2, 3),
+        # What arrives from three ranks is added up by loads and stores, on CTAs of their own.
+        ({"realization": "tma_dedicated", "direction": "pull"}, 4, 4 + 8),
+        ({"realization": "tma_dedicated", "comm_ctas": 6}, 4, 6),
+        ({"reducing": "ldst_dedicated"}, 4, 8),
+    ],
+)
+def test_number_of_ctas_that_move_data_follows_from_who_does(choices, world, ctas):
+    workload = GemmWorkload("gemm_rs", 64 * world, 64, 64, world)
+    schedule = workload.schedule(Strategy(**choices), SMALL)
+    assert (schedule.comm_ctas, schedule.num_ctas) == (ctas, 132 - ctas)
+
+
+def test_library_gets_multiprocessors_beside_those_of_roles():
+    workload = GemmWorkload("gemm_rs", 256, 64, 64, 4, node_size=2)
+    schedule = workload.schedule(Strategy(realization="tma_dedicated", between="nccl"), SMALL)
+    assert schedule.num_ctas == 132 - schedule.comm_ctas - 16
+    alone = GemmWorkload("gemm_rs", 128, 64, 64, 2).schedule(Strategy(realization="nccl"), SMALL)
+    assert (alone.comm_ctas, alone.num_ctas) == (0, 132 - 16)
+
+
 def test_nodes_make_a_mesh_of_two_levels():
     workload = GemmWorkload("ag_gemm", 512, 64, 64, 4, node_size=2)
     strategy = Strategy(algorithm="hierarchical")

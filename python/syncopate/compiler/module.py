@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from syncopate.abi import Realization
-from syncopate.choices import TileOrder
+from syncopate.choices import Realization, TileOrder
 from syncopate.compiler.binding import Footprint
 from syncopate.compiler.steps import Steps, range_maps
 from syncopate.compiler.tile_order import TileIndices, order_table
@@ -77,6 +76,9 @@ def bind_kernel(plan: Plan, kernel: KernelBinding, strategy: Strategy) -> ir.Mod
         plan_op = find_plan(module)
         if kernel.tile_order is not None:
             strategy = dataclasses.replace(strategy, order=TileOrder.GIVEN)
+        dedicated = strategy.count_dedicated(_realizations(plan, strategy))
+        if dedicated:
+            strategy = dataclasses.replace(strategy, comm_ctas=dedicated)
         plan_op.attributes["strategy"] = ir.Attribute.parse(strategy.attribute)
         with translate_errors(), ir.Location.file(*kernel.place, 1):
             _add_kernel(plan_op, kernel)
@@ -213,12 +215,19 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
 
 def count_comm_ctas(plan: Plan, strategy: Strategy) -> int:
     """Multiprocessors that do not compute: those of dedicated realizations, and those that are left to a library."""
-    named = {getattr(strategy.realization, "value", strategy.realization), *plan.realizations}
+    named = _realizations(plan, strategy)
+    return strategy.count_dedicated(named) + strategy.count_library(named)
+
+
+def _realizations(plan: Plan, strategy: Strategy) -> set[str]:
+    """Those that transfers may have besides that of the strategy."""
+    named = plan.realizations
     if strategy.between is not None and len(plan.mesh) > 1:
-        named.add(getattr(strategy.between, "value", strategy.between))
-    dedicated = {role.spelling for role in Realization if role.is_dedicated}
-    users = (not named.isdisjoint(dedicated)) + (Realization.NCCL.spelling in named)
-    return users * strategy.comm_ctas
+        named.add(Realization(strategy.between).value)
+    if plan.adds_parts and strategy.realization is Realization.TMA_DEDICATED:
+        # TMA cannot add several parts at once, so loads and stores do, on CTAs of the same kind.
+        named.add(Realization.LDST_DEDICATED.value)
+    return named
 
 
 def find_plan(module: ir.Module) -> ir.OpView:

@@ -69,10 +69,11 @@ def bind_arguments(
         SyncopateError: An argument is wrong.
     """
     if ctas is None:
-        ctas = target.num_sms - count_comm_ctas(plan, strategy)
+        others = count_comm_ctas(plan, strategy)
+        ctas = target.num_sms - others
         if ctas < 1:
             raise SyncopateError(
-                f"strategy: comm_ctas {strategy.comm_ctas} leaves none of the {target.num_sms} streaming "
+                f"strategy: comm_ctas {strategy.comm_ctas or others} leaves none of the {target.num_sms} streaming "
                 f"multiprocessors of {target} to compute; use fewer"
             )
     check_numbers(tiles, ctas)

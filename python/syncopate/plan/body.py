@@ -100,6 +100,15 @@ def to_expression(name: str, value: Any) -> Any:
     return value if isinstance(value, ir.AffineExpr) else to_integer(name, value)
 
 
+def _walk(op: Any) -> Iterator[Any]:
+    """The operations inside one, at any depth."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner
+                yield from _walk(inner)
+
+
 class PlanBody:
     """A `chunk.plan` operation that operations are added to, each with the source line of the call that adds it."""
 
@@ -152,10 +161,18 @@ class PlanBody:
         """The realizations that transfers of the plan name, as chunk IR spells them."""
         named = {
             str(op.attributes["realization"])
-            for op in self._op.regions[0].blocks[0].operations
+            for op in _walk(self._op)
             if "realization" in op.attributes
         }
         return {text.removeprefix("#chunk<realization ").removesuffix(">") for text in named}
+
+    @property
+    def adds_parts(self) -> bool:
+        """Whether a transfer adds several parts at once, and leaves it to the strategy who carries it out."""
+        return any(
+            "parts" in op.attributes and "realization" not in op.attributes
+            for op in _walk(self._op)
+        )
 
     @property
     def text(self) -> str:

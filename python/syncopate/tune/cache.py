@@ -23,7 +23,7 @@ from syncopate.tune.space import Candidate
 
 __all__ = ["CACHE_FORMAT", "Entry", "Key", "Measured", "TuningCache"]
 
-CACHE_FORMAT: Final = 1
+CACHE_FORMAT: Final = 2
 """Of the files. A file of another format is left alone."""
 
 _KIND: Final = "tuning"

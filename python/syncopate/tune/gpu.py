@@ -43,16 +43,18 @@ class GpuBench:
         compile: Callable[[Candidate], Program],
         inputs: Sequence[Mapping[str, Any]],
         references: Sequence[torch.Tensor],
+        node_size: int | None = None,
     ) -> None:
-        """Takes what all candidates get.
+        """Takes what all candidates get. Collective.
 
         Args:
             compile: Compiles a candidate.
             inputs: Tensors of a call by name, for some calls that differ.
             references: The result of each, in float32.
+            node_size: Ranks of a node, if there are several nodes.
         """
         self._compile, self._inputs, self._references = compile, inputs, references
-        self._line, self._group = torch.zeros(1, device="cuda"), ProcessGroup()
+        self._line, self._group = torch.zeros(1, device="cuda"), _group_of_nodes(node_size)
 
     def compile(self, candidate: Candidate) -> Program:
         """Compiles a candidate."""
@@ -65,6 +67,20 @@ class GpuBench:
 
     def _align(self) -> None:
         dist.all_reduce(self._line)
+
+
+def _group_of_nodes(node_size: int | None) -> ProcessGroup:
+    """The default group; ranks of a node are consecutive."""
+    if node_size is None:
+        return ProcessGroup()
+    world, node = dist.get_world_size(), None
+    for first in range(0, world, node_size):
+        ranks = list(range(first, first + node_size))
+        # All ranks take part in making every group.
+        group = dist.new_group(ranks)
+        if dist.get_rank() in ranks:
+            node = group
+    return ProcessGroup(node=node)
 
 
 class GpuRunner:
@@ -135,7 +151,8 @@ def gemm_bench(
     # CUDA may wait for all kernels before it loads another one, and candidates wait for other ranks.
     float(_error(reference.to(a.dtype), reference))
     inputs = [{"a": (a.float() * scale).to(a.dtype), "b": b} for scale in SCALES]
-    return GpuBench(compile, inputs, [reference * scale for scale in SCALES])
+    references = [reference * scale for scale in SCALES]
+    return GpuBench(compile, inputs, references, workload.node_size)
 
 
 def plan_bench(

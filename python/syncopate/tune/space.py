@@ -196,7 +196,8 @@ _MOVED: Final = tuple(kind for kind in Realization if kind is not Realization.NC
 
 def plan_space(default: Candidate) -> Space:
     """The choices that passes make, whatever the plan and the kernel."""
-    return Space(default, (_movers(default), *_pass_axes()))
+    # By nccl its collectives become calls, or sends and receives, so all choices may mean something.
+    return Space(default, (_movers(default), *_piece_axes({}), *_call_axes(), *_pass_axes()))
 
 
 def gemm_space(workload: GemmWorkload, default: Candidate, *, unordered: bool = False) -> Space:
@@ -210,19 +211,26 @@ def gemm_space(workload: GemmWorkload, default: Candidate, *, unordered: bool = 
     from syncopate.workloads import GemmKind
 
     kind = GemmKind(workload.kind)
+    # Before the GEMM, nccl sends and receives pieces; after it, it is called for what tiles have computed.
+    moved = {} if kind.is_before else {"realization": _MOVED}
     axes = [_movers(default)]
+    if workload.node_size not in (None, workload.world_size):
+        axes.append(_levels(default))
     if kind.sums:
         who = [(None,), (Combine.ROLE,), *([(Combine.DESTINATION,)] if unordered else [])]
-        axes.append(Axis(("combine",), tuple(who), _without_calls()))
+        axes.append(Axis(("combine",), tuple(who), moved))
     if kind is GemmKind.GEMM_AR:
-        axes.append(Axis(("shots",), ((None,), (Shots.ONE,), (Shots.TWO,)), _without_calls()))
+        axes.append(Axis(("shots",), ((None,), (Shots.ONE,), (Shots.TWO,)), moved))
     axes.append(Axis((TILES,), tuple((config,) for config in _tiles(default))))
+    axes += _piece_axes(moved)
+    if not kind.is_before:
+        axes += _call_axes()
     axes += _pass_axes()
     if kind.sums:
         kinds = ((None,), *((kind,) for kind in _MOVED))
-        axes.append(Axis(("reducing",), kinds, _without_calls()))
+        axes.append(Axis(("reducing",), kinds, moved))
         if kind is GemmKind.GEMM_AR:
-            axes.append(Axis(("gathering",), kinds, _without_calls()))
+            axes.append(Axis(("gathering",), kinds, moved))
     return Space(default, tuple(axes))
 
 
@@ -235,22 +243,40 @@ def _movers(default: Candidate) -> Axis:
     return Axis(("realization", "direction"), (*points, calls))
 
 
-def _pass_axes() -> list[Axis]:
+def _levels(default: Candidate) -> Axis:
+    """How what goes between nodes is moved, and by which way: together, since both follow from the wire."""
+    start = (default.strategy.between, default.strategy.algorithm)
+    ways: list[tuple[Any, Any]] = [(None, Algorithm.DIRECT)]
+    ways += [(Realization.NCCL, way) for way in (Algorithm.DIRECT, Algorithm.HIERARCHICAL)]
+    ways.sort(key=lambda way: way != start)
+    return Axis(("between", "algorithm"), tuple(ways))
+
+
+def _piece_axes(given: Mapping[str, tuple[Any, ...]]) -> list[Axis]:
+    """How a transfer is cut, and which way it goes."""
     return [
-        Axis(("splits",), ((0,), (1,), (2,), (4,), (8,)), _without_calls()),
-        Axis(("algorithm",), tuple((algorithm,) for algorithm in Algorithm), _without_calls()),
-        Axis(("comm_ctas",), ((4,), (8,), (16,), (24,)), {"realization": (*_DEDICATED, *_CALLS)}),
+        Axis(("splits",), ((0,), (1,), (2,), (4,), (8,)), given),
+        Axis(("algorithm",), tuple((algorithm,) for algorithm in Algorithm), given),
+    ]
+
+
+def _call_axes() -> list[Axis]:
+    """What a library call takes."""
+    return [
         Axis(("waves",), (((),), ((1,),), ((2,),), ((1, 2),), ((4,),)), {"realization": _CALLS}),
         Axis(("slots",), tuple((shape,) for shape in SlotShape), {"realization": _CALLS}),
+    ]
+
+
+def _pass_axes() -> list[Axis]:
+    ctas = ((0,), (4,), (8,), (16,), (24,))
+    return [
+        Axis(("comm_ctas",), ctas, {"realization": (*_DEDICATED, *_CALLS)}),
         Axis(("order",), tuple((order,) for order in TileOrder if order is not TileOrder.GIVEN)),
         Axis(("pause",), ((0,), (250,), (500,), (1000,)), {"realization": _COLOCATED}),
         # To the model, tiles take the same wherever they are in the order: it has no caches.
         Axis(("group_m",), ((4,), (8,), (16,)), modelled=False),
     ]
-
-
-def _without_calls() -> dict[str, tuple[Any, ...]]:
-    return {"realization": _MOVED}
 
 
 def _tiles(default: Candidate) -> list[GemmConfig]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from syncopate.choices import Combine, Shots
+from syncopate.choices import Algorithm, Combine, Realization, Shots
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.strategy import Strategy
@@ -83,7 +83,8 @@ class GemmWorkload:
         k: K, the columns of a rank's A and B.
         world_size: Number of ranks.
         dtype: Element type as MLIR spells it.
-        node_size: Ranks of a node, for algorithms of two levels; all of them if it is left out.
+        node_size: Ranks of a node, which reach one another's memory; all of them if it is left out. Between nodes the
+            default strategy has NCCL move what goes there, by two levels.
         weight_pitch: Elements from one row of B in memory to the next; the length of a row if it is left out.
         transpose_b: Whether B is given as [K, N].
         returns_a: Whether a call also gives back A as it has arrived, behind C, where data move before the GEMM. A
@@ -238,6 +239,11 @@ class GemmWorkload:
         from syncopate.plan.templates import choose_shots
 
         strategy = Strategy(group_m=config.group_m)
+        if self._has_nodes:
+            gathers = self._kind is GemmKind.AG_GEMM and self.node_size != 1
+            algorithm = Algorithm.HIERARCHICAL if gathers else Algorithm.DIRECT
+            # A role then adds the parts of a sum in any case.
+            return dataclasses.replace(strategy, algorithm=algorithm, between=Realization.NCCL)
         rows = -(-self.m // self.world_size)
         if not self._kind.sums or (self.m == rows * self.world_size and rows % config.block_m == 0):
             return strategy
@@ -256,8 +262,8 @@ class GemmWorkload:
         from syncopate.plan import Plan
 
         size = self.node_size or self.world_size
-        levels = [self.world_size // size, size] if 1 < size < self.world_size else None
-        plan = Plan(self._kind.value, mesh=levels or [self.world_size])
+        levels = [self.world_size // size, size] if self._has_nodes else [self.world_size]
+        plan = Plan(self._kind.value, mesh=levels)
         buffers = _ADDITIONS[self._kind](plan, self, strategy)
         if self.returns_a:
             for rank in range(self.world_size):
@@ -398,6 +404,11 @@ class GemmWorkload:
     @property
     def _kind(self) -> GemmKind:
         return GemmKind(self.kind)
+
+    @property
+    def _has_nodes(self) -> bool:
+        """Whether there are several nodes."""
+        return self.node_size is not None and self.node_size < self.world_size
 
 
 def _add_gather(plan: Plan, workload: GemmWorkload, strategy: Strategy) -> dict[str, Buffer]:
