@@ -15,9 +15,9 @@ if not torch.distributed.is_available():
 
 import syncopate  # noqa: E402
 from syncopate import GemmWorkload  # noqa: E402
+from syncopate.agreement import Processes  # noqa: E402
 from syncopate.errors import BudgetError, DeviceWaitTimeout, PeerFault, SyncopateError  # noqa: E402
 from syncopate.torch import programs  # noqa: E402
-from syncopate.torch.agreement import Comparison  # noqa: E402
 from syncopate.torch.layout import align, arrange_weight, is_column_major  # noqa: E402
 from syncopate.workloads import GemmKind  # noqa: E402
 
@@ -146,7 +146,7 @@ class Compared(programs._Programs):
 
     def __init__(self, store, rank):
         self.world_size, self._entries, self._given_up = 2, programs.OrderedDict(), []
-        self.comparison = Comparison(store, rank, 2, seconds=20)
+        self.agreement = Processes(store, rank, 2, seconds=20)
         self.rank, self.loads = rank, []
 
     def _choose(self, strategy):
@@ -192,7 +192,8 @@ def test_no_rank_loads_what_another_cannot_compile(compared):
     made = on_two_threads(lambda rank: [compared[rank].call(m) for m in calls])
     for m, first, second in zip(calls, *made, strict=True):
         if m in (32, 34):
-            assert first.endswith("rank 1 has not compiled it: BudgetError: too large")
+            name = GemmWorkload("gemm_rs", m, 64, 64, 2).name
+            assert first == f"compiling {name}: failed on rank 1: BudgetError: too large"
             assert second == "too large"
         else:
             assert first == second == m

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 from tune_fakes import DEFAULT
 
-from syncopate import Strategy
+from syncopate import GemmWorkload, Strategy, Target
 from syncopate.cli import main
 from syncopate.kernels import GemmConfig
-from syncopate.tune import Candidate, Entry, Key, Measured, TuningCache
+from syncopate.tune import Candidate, Entry, GemmSubject, Key, Measured, TuningCache
 from syncopate.tune.cache import CACHE_FORMAT
 
 KEY = Key({"kind": "ag_gemm", "m": 512, "tiles": None}, "NVIDIA H200", "sm_90x132", "0.1.0")
@@ -52,6 +53,65 @@ def test_entry_is_found_again(cache):
 def test_entry_of_another_key_is_not(cache, change):
     cache.store(ENTRY)
     assert cache.find(dataclasses.replace(KEY, **change)) is None
+
+
+WORKLOADS = {
+    "kind": "gemm_ar",
+    "m": 520,
+    "n": 520,
+    "k": 520,
+    "world_size": 4,
+    "dtype": "f16",
+    "node_size": 1,
+    "weight_pitch": 528,
+    "transpose_b": True,
+    "returns_a": True,
+}
+
+
+def key_of(changes=None, target=None, **more):
+    workload = {"kind": "ag_gemm", "m": 512, "n": 512, "k": 512, "world_size": 2} | (changes or {})
+    data = GemmSubject(GemmWorkload(**workload), target or Target(), **more).data
+    return Key(json.loads(json.dumps(data)), "NVIDIA H200", "sm_90x132", "0.1.0")
+
+
+def test_no_two_workloads_share_an_entry():
+    """Every property of a workload tells it apart, those that it gets one day too."""
+    assert set(WORKLOADS) == {item.name for item in dataclasses.fields(GemmWorkload)}
+    keys = [key_of(), key_of({"weight_pitch": 544}), key_of({"kind": "gemm_rs"})]
+    keys += [key_of({name: value}) for name, value in WORKLOADS.items()]
+    keys += [key_of(unordered=True), key_of(config=GemmConfig(block_n=128))]
+    stems = [key.stem for key in keys]
+    assert len(set(stems)) == len(stems)
+
+
+def test_options_that_change_code_or_tables_tell_entries_apart():
+    order = list(range(16))
+    options = [
+        {"ctas": 100},
+        {"ctas": 101},
+        {"options": {"num_stages": 2}},
+        {"options": {"num_stages": 3}},
+        {"tile_order": order},
+        {"tile_order": order[::-1]},
+        {"tile_order": np.array([*range(1, 5000), 0])},
+        {"tile_order": np.arange(5000)},
+    ]
+    stems = [key_of(options=some).stem for some in options] + [key_of().stem]
+    assert len(set(stems)) == len(stems)
+    assert key_of(options={"timeout": 3.0, "check_tables": False}).stem == key_of().stem
+
+
+def test_weights_that_lie_alike_are_near():
+    """How far apart their rows are goes with their length."""
+
+    def subject(k, **changes):
+        return GemmSubject(GemmWorkload("gemm_rs", 512, 512, k, 2, **changes), Target())
+
+    near, other = subject(512, weight_pitch=576), subject(1024)
+    assert subject(1024, weight_pitch=1088).distance(near.data) == 1.0
+    assert other.distance(near.data) is None
+    assert other.distance(subject(1024, transpose_b=True).data) is None
 
 
 def test_choice_of_the_model_holds_for_one_state_of_the_machine(cache):

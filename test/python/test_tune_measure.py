@@ -18,10 +18,10 @@ from tune_fakes import (
     made_up_us,
 )
 
+from syncopate.agreement import Alone, agree, agree_on, attempt, from_first, maximum, settle
 from syncopate.errors import SyncopateError
 from syncopate.model import find_preset
 from syncopate.tune import Auto, Effort, Origin, TuningCache, choose
-from syncopate.tune.agreement import Alone, agree, agree_on, share
 from syncopate.tune.progress import Progress
 
 MACHINE = find_preset("h200-w2")
@@ -123,16 +123,19 @@ def test_what_fails_on_one_rank_is_dropped_on_all(tmp_path, how):
     reason = {
         "compile_fails": "does not compile",
         "check_fails": "wrong results",
-        "run_fails": "fails when it runs",
+        "run_fails": "a wait reached its limit",
     }[how]
-    assert reason in reports[1].failed[best.name]
+    for report in reports:
+        assert report.failed[best.name].startswith("rank 1: ")
+        assert reason in report.failed[best.name]
     assert f"dropped {best.name}: " in str(reports[1])
 
 
 def test_default_that_cannot_run_is_an_error_on_all_ranks(tmp_path):
     results = tune(tmp_path, [FakeBench(), FakeBench(compile_fails={DEFAULT})])
     assert all(isinstance(result, SyncopateError) for result in results)
-    assert "cannot run: SyncopateError: does not compile" in str(results[1])
+    for result in results:
+        assert "cannot run: rank 1: SyncopateError: does not compile" in str(result)
 
 
 def test_interrupted_tuning_goes_on_where_it_stopped(tmp_path):
@@ -258,8 +261,9 @@ def test_rank_without_a_bench_keeps_others_from_measuring(tmp_path):
 
     results = ThreadRanks(2).run(body)
     assert all(isinstance(result, SyncopateError) for result in results)
-    assert str(results[0]).startswith("measure: ")
-    assert str(results[1]) == "measure: another rank cannot"
+    assert {str(result) for result in results} == {
+        "measure: rank 0: SyncopateError: expects a GPU of each rank, but torch sees none"
+    }
 
 
 def test_measuring_by_the_environment_alone_falls_back(tmp_path, monkeypatch):
@@ -270,19 +274,84 @@ def test_measuring_by_the_environment_alone_falls_back(tmp_path, monkeypatch):
     assert "not measured: " in report.reason
 
 
-def test_ranks_agree_on_texts():
+def test_ranks_agree():
     def body(agreement):
         own = f"text of {agreement.rank}"
         return (
             agree_on(agreement, "one"),
             agree_on(agreement, own),
-            share(agreement, own),
+            from_first(agreement, lambda: own),
             agree(agreement, agreement.rank != 1),
-            share(agreement, "" if agreement.rank == 0 else "no"),
+            maximum(agreement, [agreement.rank, -agreement.rank]),
+            settle(agreement, "" if agreement.rank == 0 else f"no {agreement.rank}"),
+            settle(agreement, ""),
         )
 
-    assert ThreadRanks(3).run(body) == [(True, False, "text of 0", False, "")] * 3
-    assert share(Alone(), "größer") == "größer"
+    expected = (True, False, "text of 0", False, [2, 0], "rank 1: no 1", "")
+    assert ThreadRanks(3).run(body) == [expected] * 3
+    assert from_first(Alone(), lambda: ("größer",)) == ["größer"]
+
+
+def test_what_one_rank_cannot_make_none_gets():
+    def body(agreement):
+        return attempt(agreement, lambda: 6 // (agreement.rank - 1))
+
+    first, second, third = ThreadRanks(3).run(body)
+    told = "rank 1: ZeroDivisionError: integer division or modulo by zero"
+    assert first == third == (None, told, None)
+    assert second[:2] == (None, told) and isinstance(second[2], ZeroDivisionError)
+    assert (
+        ThreadRanks(2).run(lambda agreement: attempt(agreement, lambda: 3)) == [(3, "", None)] * 2
+    )
+
+
+@pytest.mark.parametrize("broken", ["data", "space", "target"])
+def test_rank_that_fails_before_ranks_meet_is_named_on_all(tmp_path, broken):
+    class Broken(FakeSubject):
+        def __getattribute__(self, name):
+            return 1 / 0 if name == broken else super().__getattribute__(name)
+
+    subjects = [FakeSubject(world_size=3), FakeSubject(world_size=3), Broken(world_size=3)]
+    results = tune(tmp_path, [FakeBench() for _ in subjects], subjects=subjects)
+    assert isinstance(results[2], ZeroDivisionError)
+    for result in results[:2]:
+        assert str(result) == "fake-0: failed on rank 2: ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("error", [MemoryError("out of memory"), ValueError("a timer")])
+@pytest.mark.parametrize("bad", ["compile", "start", "sample"])
+def test_default_that_fails_on_one_rank_is_an_error_that_names_it(tmp_path, error, bad):
+    def fail(*_):
+        raise error
+
+    benches = [FakeBench(), FakeBench(), FakeBench()]
+    if bad == "sample":
+        benches[1].us = fail
+    else:
+        setattr(benches[1], bad, fail)
+    for result in tune(tmp_path, benches):
+        assert isinstance(result, SyncopateError)
+        assert f"rank 1: {type(error).__name__}: {error}" in str(result)
+        assert DEFAULT.name in str(result)
+
+
+def prefers_engine(one):
+    return 1.0 if one == ENGINE else made_up_us(one)
+
+
+def test_candidate_that_fails_on_one_rank_is_dropped_with_its_name(tmp_path):
+    benches = [FakeBench(), FakeBench(run_fails={ENGINE})]
+    for report in tune(tmp_path, benches, subjects=[FakeSubject(prefers_engine) for _ in benches]):
+        assert report.failed[ENGINE.name] == "rank 1: RuntimeError: a wait reached its limit"
+
+
+def test_time_that_is_none_is_a_failure(tmp_path):
+    def us(one):
+        return float("nan") if one == ENGINE else made_up_us(one)
+
+    subjects = [FakeSubject(prefers_engine) for _ in range(2)]
+    for report in tune(tmp_path, [FakeBench(us=us), FakeBench()], subjects=subjects):
+        assert report.failed[ENGINE.name] == "rank 0: takes nan µs"
 
 
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere():

@@ -29,9 +29,9 @@ from torch_cases import (
 )
 
 import syncopate.torch as st
+from syncopate.agreement import Processes, expect_same
 from syncopate.kernels import GemmConfig
 from syncopate.torch import fused, programs, reference
-from syncopate.torch.agreement import Comparison
 from syncopate.workloads import GemmKind
 
 
@@ -334,18 +334,22 @@ def check_comparison() -> None:
     """Ranks that do something else, or nothing, are named on all ranks."""
     rank, store = dist.get_rank(), dist.distributed_c10d._get_default_store()
     store = dist.PrefixStore("comparison", store)
-    comparison = Comparison(store, rank, 2, seconds=20)
+    agreement = Processes(store, rank, 2, seconds=20)
     for number in range(3):
-        comparison.compare({"m": number, "n": 2})
+        expect_same(agreement, {"m": number, "n": 2})
     expect_error(
-        lambda: comparison.compare({"m": 10 + rank, "n": 2}),
+        lambda: expect_same(agreement, {"m": 10 + rank, "n": 2}),
         "rank 1 calls with m 11, but rank 0 with m 10; all ranks of a group have to make the same calls",
     )
-    comparison.compare({"m": 1})
-    late = Comparison(dist.PrefixStore("late", store), rank, 2, seconds=0.5)
+    expect_same(agreement, {"m": 1})
+    late = Processes(dist.PrefixStore("late", store), rank, 2, seconds=0.5)
     if rank == 0:
         expect_error(
-            lambda: late.compare({"m": 3}), "rank 1 has not made this call within 0.5 s: m 3"
+            lambda: expect_same(late, {"m": 3}),
+            "rank 1 has not made this call within 0.5 s: m 3",
+        )
+        expect_error(
+            lambda: late.exchange(1), "agree on nothing more: make the process group again"
         )
 
 

@@ -1,6 +1,7 @@
 """Ranks in threads, timers that count instead of measuring, and something to tune."""
 
 import itertools
+import json
 import threading
 import zlib
 from collections.abc import Callable
@@ -51,7 +52,7 @@ class ThreadRanks:
 
     def __init__(self, world_size: int) -> None:
         self.world_size = world_size
-        self.given: list[list[float]] = [[] for _ in range(world_size)]
+        self.given: list[str] = [""] * world_size
         self.barrier = threading.Barrier(world_size)
         self.rounds = 0
 
@@ -64,8 +65,8 @@ class ThreadRanks:
                 results[rank] = body(ThreadRank(self, rank))
             except BaseException as error:
                 results[rank] = error
-                # An error of ours is one on all ranks, which are on their way to raise it.
-                if not isinstance(error, SyncopateError):
+                # All ranks hear of an error, and are on their way to raise it.
+                if not isinstance(error, Exception):
                     self.barrier.abort()
 
         threads = [
@@ -87,12 +88,11 @@ class ThreadRank:
     group: ThreadRanks
     rank: int
 
-    def maximum(self, values):
-        self.group.given[self.rank] = list(values)
+    def exchange(self, said, doing=""):
+        self.group.given[self.rank] = json.dumps(said)
         self.group.barrier.wait(timeout=30)
-        assert len({len(given) for given in self.group.given}) == 1, "ranks ask different things"
-        result = [max(some) for some in zip(*self.group.given, strict=True)]
-        # Nobody gives the next values before all have read these.
+        result = [json.loads(given) for given in self.group.given]
+        # Nobody says the next thing before all have heard this.
         self.group.barrier.wait(timeout=30)
         return result
 
@@ -202,5 +202,5 @@ class FakeSubject:
             raise Unknown("nobody knows")
         return Prepared(candidate.name, lambda: self.predicted(candidate))
 
-    def make_bench(self):
+    def make_bench(self, group):
         raise SyncopateError("has no bench of its own")

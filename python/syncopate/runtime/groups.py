@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from syncopate.abi import CommandReduction
+from syncopate.agreement import Agreement
 from syncopate.runtime.engine_plan import Exchange
 from syncopate.runtime.fault_board import FaultBoard
 
@@ -111,6 +112,10 @@ class Group(Protocol):
             rank: The rank.
             ctas: Multiprocessors that it may use at once; 0 for any number.
         """
+
+    @property
+    def agreement(self) -> Agreement:
+        """The processes of the ranks, which do everything that is collective together."""
 
     def fault_board(self) -> FaultBoard:
         """The board of a program that is being loaded. Collective."""

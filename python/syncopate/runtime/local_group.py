@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import torch
 
+from syncopate.agreement import Agreement, Alone
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.fault_board import FaultBoard, NoBoard
@@ -102,6 +103,11 @@ class LocalGroup:
         if rank == 0:
             self._meeting = Meeting(self._world_size)
         return LocalLibrary(rank, self._device, self._meeting)
+
+    @property
+    def agreement(self) -> Agreement:
+        """One process."""
+        return Alone()
 
     def fault_board(self) -> FaultBoard:
         """None: all ranks are here."""

@@ -10,6 +10,7 @@ import torch.distributed._symmetric_memory as symm_mem
 from torch.distributed import distributed_c10d
 
 from syncopate.abi import align
+from syncopate.agreement import Agreement, processes
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.fault_board import FaultBoard, StoreBoard
@@ -132,6 +133,11 @@ class ProcessGroup:
             with torch.cuda.device(self._device):
                 known.append(Communicator(made[0], self._world_size, self._rank, ctas))
         return Nccl(known[-1])
+
+    @property
+    def agreement(self) -> Agreement:
+        """Those of the process group, by its store."""
+        return processes(self._group)
 
     def fault_board(self) -> FaultBoard:
         """On the store of the process group."""

@@ -17,12 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import torch
-import torch.distributed as dist
-from torch.distributed import distributed_c10d
 
+from syncopate.agreement import expect_same, processes, require
 from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
 from syncopate.strategy_names import read_strategy_name
-from syncopate.torch.agreement import Comparison
 from syncopate.torch.groups import GroupLike, find_group, name_group
 from syncopate.torch.layout import align, arrange_weight, name_elements
 from syncopate.workloads import GemmKind, GemmWorkload
@@ -65,14 +63,12 @@ def _family(workload: GemmWorkload, strategy: str) -> tuple[GemmWorkload, str]:
 class _Programs:
     """Those of one group, the last used one last."""
 
-    def __init__(self, group: Any, compared: int = 0) -> None:
+    def __init__(self, group: Any) -> None:
         self.group = group
         self.world_size: int = group.size()
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._given_up: list[_Entry] = []
-        store = distributed_c10d._get_process_group_store(group)
-        rank = dist.get_rank(group)
-        self.comparison = Comparison(store, rank, self.world_size, number=compared)
+        self.agreement = processes(group)
 
     def find(self, key: Any, make: Callable[[], GemmWorkload], strategy: str) -> LoadedGemm:
         """The program of a call, made if there is none."""
@@ -97,7 +93,8 @@ class _Programs:
         target = syncopate.Target.current()
         family = _family(workload, strategy)
         place = self._find_place(family)
-        self.comparison.compare(
+        expect_same(
+            self.agreement,
             {
                 "operator": GemmKind(workload.kind).value,
                 "m": workload.m,
@@ -112,7 +109,7 @@ class _Programs:
                 "target": str(target),
                 "multiprocessors": target.num_sms,
                 "version": syncopate.__version__,
-            }
+            },
         )
         program = self._compile(workload, strategy, target)
         old = self._make_room(family)
@@ -128,20 +125,12 @@ class _Programs:
 
     def _compile(self, workload: GemmWorkload, strategy: str, target: Any) -> Any:
         """The program, once all ranks have one: loading it is collective, and none must wait there for another."""
-        program, problem = None, None
-        try:
-            program = workload.packed().compile(self._choose(strategy), target=target)
-        except Exception as error:
-            problem = error
-        said = None if problem is None else f"{type(problem).__name__}: {problem}"
-        told = self.comparison.exchange({"problem": said})
-        if problem is not None:
-            raise problem
-        for rank, each in enumerate(told):
-            other = each.get("problem", "it makes another call")
-            if other is not None:
-                raise SyncopateError(f"{workload.name}: rank {rank} has not compiled it: {other}")
-        return program
+        choice = self._choose(strategy)
+        return require(
+            self.agreement,
+            f"compiling {workload.name}",
+            lambda: workload.packed().compile(choice, target=target),
+        )
 
     def _load(self, workload: GemmWorkload, program: Any) -> LoadedGemm:
         from syncopate.runtime import ProcessGroup
@@ -150,10 +139,9 @@ class _Programs:
 
     def _choose(self, strategy: str) -> Any:
         from syncopate.tune import Auto
-        from syncopate.tune.agreement import Processes
 
         if strategy == AUTO:
-            return Auto(agreement=Processes(self.group))
+            return Auto(agreement=self.agreement)
         return read_strategy_name(strategy) if strategy else None
 
     def _find_place(self, family: tuple[GemmWorkload, str]) -> Any:
@@ -257,9 +245,9 @@ def _programs(group_name: str) -> _Programs:
     if programs is None:
         programs = _groups[group_name] = _Programs(group)
     elif programs.group is not group:
-        # Another group goes by that name now, perhaps in the same store.
+        # Another group goes by that name now.
         programs.close()
-        programs = _groups[group_name] = _Programs(group, programs.comparison.number)
+        programs = _groups[group_name] = _Programs(group)
     return programs
 
 

@@ -14,8 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import syncopate
+from syncopate.agreement import (
+    Agreement,
+    Processes,
+    agree_on,
+    attempt,
+    find_agreement,
+    from_first,
+    require,
+)
 from syncopate.errors import SyncopateError
-from syncopate.tune.agreement import Agreement, agree, agree_on, find_agreement, from_first
 from syncopate.tune.cache import Entry, Key, Measured, TuningCache
 from syncopate.tune.journal import Journal, read_journal
 from syncopate.tune.machines import find_gpu, find_model, machine_id
@@ -54,8 +62,8 @@ class Auto:
     """How to choose a strategy, as an argument in its place; `"auto"` is short for `Auto()`.
 
     Attributes:
-        measure: Whether to measure, where nothing measured is in the cache. All ranks of torch.distributed's default
-            group then compile together, each on its GPU. Left out, the environment variable SYNCOPATE_MEASURE says so.
+        measure: Whether to measure, where nothing measured is in the cache. All ranks of a process group then compile
+            together, each on its GPU. Left out, the environment variable SYNCOPATE_MEASURE says so.
         machine: By whose model: a `Machine`, the name of a preset, or a file; left out, what is known of the GPU.
         gpu: Name of the GPU to choose for, as torch gives it; that of this process if it is left out.
         cost: What tiles of a kernel take that is not one of `syncopate.kernels`.
@@ -64,8 +72,9 @@ class Auto:
         cache: Where choices are kept; the user's cache if it is left out.
         keep: Whether to keep this one.
         progress: Whether to show how far it is; left out, a bar on a terminal, lines elsewhere.
-        agreement: The ranks that choose together; torch.distributed's if they are as many as the program's, else this
-            process alone.
+        agreement: The ranks that choose together, such as `syncopate.agreement.processes(group)`; left out, those of
+            the group that a program is loaded on at once, else torch.distributed's default group if it has as many
+            ranks as the program, else this process alone.
     """
 
     measure: bool | None = None
@@ -111,16 +120,25 @@ def choose(subject: Subject, auto: Auto, bench: Bench | None = None) -> TuningRe
         bench: What measures; that of the subject if it is left out.
 
     Raises:
-        SyncopateError: It is to be measured, and cannot be; or an argument is wrong.
+        SyncopateError: It is to be measured, and cannot be; or an argument is wrong; or another rank, which the message
+            names, has failed.
     """
-    return _Choice(subject, auto, bench).run()
+    agreement = auto.agreement or find_agreement(subject.world_size)
+
+    def begin() -> _Choice:
+        return _Choice(subject, auto, bench, agreement)
+
+    return require(agreement, subject.name, begin).run()
 
 
 class _Choice:
-    def __init__(self, subject: Subject, auto: Auto, bench: Bench | None) -> None:
+    def __init__(
+        self, subject: Subject, auto: Auto, bench: Bench | None, agreement: Agreement
+    ) -> None:
+        """Does all that may fail on a rank before the ranks meet: whatever it is, the others hear of it."""
         self.begin = time.monotonic()
         self.subject, self.auto, self.bench = subject, auto, bench
-        self.agreement = auto.agreement or find_agreement(subject.world_size)
+        self.agreement = agreement
         self.cache = auto.cache or TuningCache()
         gpu = auto.gpu or find_gpu()
         self.machine, self.why = find_model(auto.machine, gpu, subject.world_size)
@@ -130,9 +148,11 @@ class _Choice:
         self.key = Key(
             subject.data, gpu or named, f"{target}x{target.num_sms}", syncopate.__version__
         )
+        self.default = subject.space.default
+        self.cached = self._look()
 
     def run(self) -> TuningReport:
-        default = self.subject.space.default
+        default = self.default
         entry = self._find()
         if entry is not None:
             statistics.hits += 1
@@ -149,13 +169,18 @@ class _Choice:
         statistics.misses += 1
         return self._measure() if self.auto.measures else self._ask_model()
 
-    def _find(self) -> Entry | None:
-        """What is in the cache, if all ranks have the same."""
+    def _look(self) -> Entry | None:
+        """What is in this rank's cache, if it counts."""
         entry = self.cache.find(self.key, self.machine_id)
         if entry is not None and self.auto.measures and not entry.measured:
-            entry = None
-        text = "" if entry is None else json.dumps(entry.candidate.to_json())
-        return entry if agree_on(self.agreement, text) else None
+            return None
+        return entry
+
+    def _find(self) -> Entry | None:
+        """What is in the cache, if all ranks have the same."""
+        entry = self.cached
+        same = agree_on(self.agreement, None if entry is None else entry.candidate.to_json())
+        return entry if same else None
 
     # By the model.
 
@@ -313,26 +338,30 @@ class _Choice:
 
     def _find_bench(self) -> tuple[Bench | None, str]:
         """What measures, on all ranks or on none."""
-        bench, why = self.bench, ""
-        if bench is None:
-            why = self._lacks()
-            if not why:
-                try:
-                    bench = self.subject.make_bench()
-                except (SyncopateError, RuntimeError) as error:
-                    why = str(error)
-        if agree(self.agreement, not why):
-            return bench, ""
-        return None, why or "another rank cannot"
+        _, why, _ = attempt(self.agreement, self._expect_gpus)
+        if why:
+            return None, why
+        bench, why, _ = attempt(self.agreement, self._make_bench)
+        return bench, why
 
-    def _lacks(self) -> str:
-        """Why nothing can be measured here, if so."""
+    def _make_bench(self) -> Bench:
+        if self.bench is not None:
+            return self.bench
+        assert isinstance(self.agreement, Processes)
+        return self.subject.make_bench(self.agreement.group)
+
+    def _expect_gpus(self) -> None:
+        """Raises SyncopateError if nothing can be measured here."""
+        if self.bench is not None:
+            return
         if find_gpu() is None:
-            return "expects a GPU of each rank, but torch sees none"
-        if not _is_group(self.subject.world_size):
-            ranks = self.subject.world_size
-            return f"expects torch.distributed to be initialized with {ranks} ranks, all of which compile"
-        return ""
+            raise SyncopateError("expects a GPU of each rank, but torch sees none")
+        ranks, agreement = self.subject.world_size, self.agreement
+        group = agreement.group if isinstance(agreement, Processes) else None
+        if group is None or group.size() != ranks:
+            raise SyncopateError(
+                f"expects a process group of torch.distributed of {ranks} ranks, all of which compile"
+            )
 
     def _report(self, **fields: Any) -> TuningReport:
         own: dict[str, Any] = {
@@ -344,11 +373,3 @@ class _Choice:
         own["seconds"] = time.monotonic() - self.begin
         own["hit_rate"] = statistics.hit_rate
         return TuningReport(**own)
-
-
-def _is_group(world_size: int) -> bool:
-    import torch.distributed as dist
-
-    return bool(
-        dist.is_available() and dist.is_initialized() and dist.get_world_size() == world_size
-    )

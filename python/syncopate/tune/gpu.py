@@ -36,13 +36,14 @@ SCALES: Final = (1.0, 2.0, 0.5)
 
 
 class GpuBench:
-    """This rank's GPU, in torch.distributed's default group."""
+    """This rank's GPU, in a process group."""
 
     def __init__(
         self,
         compile: Callable[[Candidate], Program],
         inputs: Sequence[Mapping[str, Any]],
         references: Sequence[torch.Tensor],
+        group: dist.ProcessGroup,
         node_size: int | None = None,
     ) -> None:
         """Takes what all candidates get. Collective.
@@ -51,10 +52,12 @@ class GpuBench:
             compile: Compiles a candidate.
             inputs: Tensors of a call by name, for some calls that differ.
             references: The result of each, in float32.
+            group: The ranks.
             node_size: Ranks of a node, if there are several nodes.
         """
         self._compile, self._inputs, self._references = compile, inputs, references
-        self._line, self._group = torch.zeros(1, device="cuda"), _group_of_nodes(node_size)
+        self._line, self._ranks = torch.zeros(1, device="cuda"), group
+        self._group = _group_of_nodes(group, node_size)
 
     def compile(self, candidate: Candidate) -> Program:
         """Compiles a candidate."""
@@ -66,21 +69,17 @@ class GpuBench:
         return GpuRunner(loaded, self._inputs, self._references, self._align)
 
     def _align(self) -> None:
-        dist.all_reduce(self._line)
+        dist.all_reduce(self._line, group=self._ranks)
 
 
-def _group_of_nodes(node_size: int | None) -> ProcessGroup:
-    """The default group; ranks of a node are consecutive."""
+def _group_of_nodes(group: dist.ProcessGroup, node_size: int | None) -> ProcessGroup:
+    """The group; ranks of a node are consecutive."""
     if node_size is None:
-        return ProcessGroup()
-    world, node = dist.get_world_size(), None
-    for first in range(0, world, node_size):
-        ranks = list(range(first, first + node_size))
-        # All ranks take part in making every group.
-        group = dist.new_group(ranks)
-        if dist.get_rank() in ranks:
-            node = group
-    return ProcessGroup(node=node)
+        return ProcessGroup(group)
+    first = dist.get_rank(group) // node_size * node_size
+    members = dist.get_process_group_ranks(group)[first : first + node_size]
+    # Other nodes make their own, and this one need not wait for them.
+    return ProcessGroup(group, dist.new_group(members, use_local_synchronization=True))
 
 
 class GpuRunner:
@@ -135,16 +134,20 @@ def _error(out: Any, reference: torch.Tensor) -> torch.Tensor:
 
 
 def gemm_bench(
-    workload: GemmWorkload, compile: Callable[[Candidate], Program], seed: int = 0
+    workload: GemmWorkload,
+    compile: Callable[[Candidate], Program],
+    group: dist.ProcessGroup,
+    seed: int = 0,
 ) -> GpuBench:
     """A bench for a workload, with random operands, checked against torch in float32.
 
     Args:
-        workload: The workload, of as many ranks as the default group has.
+        workload: The workload.
         compile: Compiles a candidate.
+        group: As many ranks as the workload has.
         seed: Of the operands.
     """
-    rank = dist.get_rank()
+    rank = dist.get_rank(group)
     a = draw_input(workload, rank, seed, "cuda")
     b = draw_weight(workload, rank, seed, "cuda")
     reference = multiply(workload, rank, seed, "cuda")
@@ -152,23 +155,27 @@ def gemm_bench(
     float(_error(reference.to(a.dtype), reference))
     inputs = [{"a": (a.float() * scale).to(a.dtype), "b": b} for scale in SCALES]
     references = [reference * scale for scale in SCALES]
-    return GpuBench(compile, inputs, references, workload.node_size)
+    return GpuBench(compile, inputs, references, group, workload.node_size)
 
 
 def plan_bench(
-    default: Program, compile: Callable[[Candidate], Program], seed: int = 0
+    default: Program,
+    compile: Callable[[Candidate], Program],
+    group: dist.ProcessGroup,
+    seed: int = 0,
 ) -> GpuBench:
     """A bench for any program, with random operands, and results compared to those of the default.
 
     Args:
         default: The program with the default strategy.
         compile: Compiles a candidate.
+        group: The ranks.
         seed: Of the operands.
 
     Raises:
         SyncopateError: An operand has integers, which cannot be made up, or there is more than one result.
     """
-    rank = dist.get_rank()
+    rank = dist.get_rank(group)
     generator = torch.Generator("cuda").manual_seed(seed + rank)
     tensors: dict[str, torch.Tensor] = {}
     for name, shape, dtype in _operands(default, rank):
@@ -179,13 +186,13 @@ def plan_bench(
             )
         values = torch.randn(shape, generator=generator, device="cuda")
         tensors[name] = values.to(kind)
-    with load(default, ProcessGroup()) as loaded:
+    with load(default, ProcessGroup(group)) as loaded:
         out = loaded(**tensors)
         loaded.synchronize()
         if not isinstance(out, torch.Tensor):
             raise SyncopateError("it has several results")
         reference = out.float().clone()
-    return GpuBench(compile, [tensors], [reference])
+    return GpuBench(compile, [tensors], [reference], group)
 
 
 def _operands(program: Program, rank: int) -> Iterator[tuple[str, tuple[int, ...], str]]:

@@ -145,8 +145,8 @@ class PlanSubject:
         request = dataclasses.replace(self.request, timeout=TIMEOUT)
         return compile_request(request, candidate.strategy)
 
-    def make_bench(self) -> Bench:
+    def make_bench(self, group: Any) -> Bench:
         """What measures candidates on this rank's GPU, with results compared to those of the default."""
         from syncopate.tune.gpu import plan_bench
 
-        return plan_bench(self.compile(self.space.default), self.compile)
+        return plan_bench(self.compile(self.space.default), self.compile, group)

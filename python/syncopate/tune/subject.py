@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from syncopate.workloads import GemmWorkload
 
 __all__ = ["GemmSubject", "Subject", "fingerprint", "prepare_schedule"]
+
+_IDLE: Final = ("timeout", "check_tables")
+"""Options of a compile that neither code nor tables depend on."""
 
 TIMEOUT: Final = 20.0
 """Seconds that a device wait of a candidate lasts at most."""
@@ -72,8 +76,11 @@ class Subject(Protocol):
             SyncopateError: The candidate is not legal.
         """
 
-    def make_bench(self) -> Bench:
-        """What measures candidates on this rank's GPU.
+    def make_bench(self, group: Any) -> Bench:
+        """What measures candidates on this rank's GPU. Collective.
+
+        Args:
+            group: The ranks, a process group of torch.
 
         Raises:
             SyncopateError: It cannot be measured.
@@ -114,6 +121,27 @@ def prepare_schedule(
     return Prepared(fingerprint(schedule, *more), simulate)
 
 
+def _spell(workload: GemmWorkload, item: Field[Any]) -> Any:
+    """A property of a workload as plain data; None where it is as by default."""
+    value = getattr(workload, item.name)
+    if value == item.default and item.name != "dtype":
+        return None
+    return item.name if value is True else getattr(value, "value", value)
+
+
+def _digest(options: Mapping[str, Any]) -> str | None:
+    """A hash of the options of a compile that code or tables depend on; None if there are none."""
+    counted = {name: options[name] for name in sorted(options) if name not in _IDLE}
+    if not counted:
+        return None
+    text = json.dumps(counted, default=_describe)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _describe(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
+
+
 @dataclass(frozen=True)
 class GemmSubject:
     """A GEMM workload, with tiles to choose, or given ones.
@@ -145,32 +173,14 @@ class GemmSubject:
     @property
     def data(self) -> Mapping[str, Any]:
         """What tells it apart, as plain data."""
-        from syncopate.workloads import GemmKind
-
-        one = self.workload
-        data = {
-            "kind": GemmKind(one.kind).value,
-            "m": one.m,
-            "n": one.n,
-            "k": one.k,
-            "dtype": one.dtype,
-            "world_size": one.world_size,
-            "node_size": one.node_size,
-            "weight": "-".join(self._weight) or None,
-            "tiles": None,
-            "sum": "unordered" if self.unordered else None,
-        }
+        # Whatever a workload has, its choice may depend on.
+        data = {item.name: _spell(self.workload, item) for item in fields(self.workload)}
+        data["tiles"] = None
+        data["sum"] = "unordered" if self.unordered else None
+        data["options"] = _digest(self.options)
         if self.config is not None:
             data["tiles"] = Candidate(self.space.default.strategy, self.config).to_json()["config"]
         return data
-
-    @property
-    def _weight(self) -> Iterator[str]:
-        """How B lies; how far apart its rows are follows from their length."""
-        if self.workload.transpose_b:
-            yield "transposed"
-        if self.workload.weight_pitch is not None:
-            yield "padded"
 
     @cached_property
     def space(self) -> Space:
@@ -194,8 +204,11 @@ class GemmSubject:
     def distance(self, data: Mapping[str, Any]) -> float | None:
         """How far another workload that was tuned is, in powers of two; None if it is none like this."""
         sizes = ("m", "n", "k")
-        mine = self.data
-        if any(data.get(name) != mine[name] for name in mine if name not in sizes):
+        mine, pitch = self.data, "weight_pitch"
+        if any(data.get(name) != mine[name] for name in mine if name not in (*sizes, pitch)):
+            return None
+        # How far apart rows are goes with their length.
+        if (data.get(pitch) is None) is not (mine[pitch] is None):
             return None
         if not all(type(data.get(name)) is int and data[name] > 0 for name in sizes):
             return None
@@ -251,8 +264,8 @@ class GemmSubject:
             candidate.strategy, config=candidate.config, target=self.target, **options
         )
 
-    def make_bench(self) -> Bench:
+    def make_bench(self, group: Any) -> Bench:
         """What measures candidates on this rank's GPU."""
         from syncopate.tune.gpu import gemm_bench
 
-        return gemm_bench(self.workload, self.compile)
+        return gemm_bench(self.workload, self.compile, group)

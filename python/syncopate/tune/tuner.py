@@ -12,12 +12,12 @@ import contextlib
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from syncopate.agreement import Agreement, attempt, from_first, maximum, settle
 from syncopate.errors import SyncopateError
-from syncopate.tune.agreement import Agreement, agree, from_first
 from syncopate.tune.bench import Bench, Runner
 from syncopate.tune.cache import Measured
 from syncopate.tune.journal import Journal
@@ -217,29 +217,18 @@ class Tuner:
 
     # Measuring; on all ranks.
 
-    def _attempt(self, make: Callable[[], Any]) -> tuple[Any, str]:
-        """What is made, or None and why, on every rank."""
-        result, why = None, ""
-        try:
-            result = make()
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-        if agree(self._agreement, not why):
-            return result, ""
-        return None, why or "failed on another rank"
-
     def _start(self, candidate: Candidate) -> tuple[Runner | None, str]:
         """Compiles on all ranks before any of them loads, since those would wait for it."""
         begin = time.monotonic()
-        program, why = self._attempt(lambda: self._bench.compile(candidate))
+        program, why, _ = attempt(self._agreement, lambda: self._bench.compile(candidate))
         self._compiled += 1
         self._compile_seconds += time.monotonic() - begin
         if why:
             return None, why
         started: list[Runner] = []
-        _, why = self._attempt(lambda: started.append(self._bench.start(program)))
+        _, why, _ = attempt(self._agreement, lambda: started.append(self._bench.start(program)))
         if not why:
-            _, why = self._attempt(lambda: started[0].check())
+            _, why, _ = attempt(self._agreement, lambda: started[0].check())
         if why:
             for runner in started:
                 _close(runner)
@@ -247,9 +236,9 @@ class Tuner:
         return started[0], ""
 
     def _measure_default(self, default: Runner) -> None:
-        (us,) = self._compare([default], self._effort.rounds)
-        if us == math.inf:
-            raise SyncopateError(f"the default, {self._space.default.name}, fails when it runs")
+        (us,), why = self._compare([default], self._effort.rounds)
+        if why:
+            raise self._default_fails(why[0])
         self._journal.add(
             Measured(self._space.default, us, us, self._predicted(self._space.default))
         )
@@ -261,44 +250,60 @@ class Tuner:
             self._journal.fail(candidate, why)
             return
         try:
-            default_us, us = self._compare([default, runner], self._effort.rounds)
+            (default_us, us), broken = self._compare([default, runner], self._effort.rounds)
         finally:
             _close(runner)
-        if math.inf in (us, default_us):
-            self._journal.fail(candidate, "fails when it runs, or makes the default fail")
+        if broken:
+            why = broken.get(1) or f"makes the default fail, {broken[0]}"
+            self._journal.fail(candidate, why)
             return
         self._journal.add(Measured(candidate, us, default_us, self._predicted(candidate)))
 
     def _predicted(self, candidate: Candidate) -> float | None:
         return self._findings.predicted.get(candidate)
 
-    def _compare(self, runners: Sequence[Runner], rounds: int) -> list[float]:
-        """Medians of the slowest rank, in microseconds; infinity for what has failed, after which it runs no more."""
+    def _default_fails(self, why: str) -> SyncopateError:
+        name = self._space.default.name
+        return SyncopateError(f"the default, {name}, fails when it runs on {why}")
+
+    def _compare(
+        self, runners: Sequence[Runner], rounds: int
+    ) -> tuple[list[float], dict[int, str]]:
+        """Medians of the slowest rank, in microseconds; infinity for what has failed, after which it runs no more.
+
+        Returns:
+            The medians, and for what has failed, why, and on which rank.
+        """
         times: list[list[float]] = [[] for _ in runners]
-        broken: set[int] = set()
+        broken: dict[int, str] = {}
         for number in range(rounds + WARM_UP):
             for place in range(len(runners)):
                 which = (place + number) % len(runners)
                 if which in broken:
                     continue
-                us = self._sample(runners[which])
-                if us == math.inf:
-                    broken.add(which)
+                us, why = self._sample(runners[which])
+                if why:
+                    broken[which] = why
                 elif number >= WARM_UP:
                     times[which].append(us)
-        return [
+        medians = [
             math.inf if which in broken else statistics.median(some)
             for which, some in enumerate(times)
         ]
+        return medians, broken
 
-    def _sample(self, runner: Runner) -> float:
-        us = math.inf
+    def _sample(self, runner: Runner) -> tuple[float, str]:
+        """The time of the slowest rank, or what is wrong and where."""
+        us, problem = math.inf, ""
         try:
             us = runner.sample_us()
-        except Exception:
+            if not 0 < us < math.inf:
+                problem = f"takes {us} µs"
+        except Exception as error:
             # Whatever it is: ranks that went on alone would wait for this one for ever.
-            us = math.inf
-        return self._agreement.maximum([us if us == us and us > 0 else math.inf])[0]
+            problem = f"{type(error).__name__}: {error}"
+        (slowest,) = maximum(self._agreement, [math.inf if problem else us])
+        return slowest, settle(self._agreement, problem) if slowest == math.inf else ""
 
     def _finish(self, default: Runner) -> Outcome:
         names = from_first(self._agreement, self._choose_finalists)
@@ -312,22 +317,24 @@ class Tuner:
                     self._journal.fail(candidate, why)
                 else:
                     runners.append((candidate, runner))
-            times = self._compare([runner for _, runner in runners], self._effort.final_rounds)
+            times, broken = self._compare(
+                [runner for _, runner in runners], self._effort.final_rounds
+            )
         finally:
             for _, runner in runners[1:]:
                 _close(runner)
         default_us = times[0]
         measured = dict(self._journal.measured)
-        if default_us == math.inf:
-            raise SyncopateError(f"the default, {self._space.default.name}, fails when it runs")
+        if 0 in broken:
+            raise self._default_fails(broken[0])
         final = {candidate: us for (candidate, _), us in zip(runners, times, strict=True)}
-        for candidate, us in final.items():
+        for place, (candidate, us) in enumerate(final.items()):
             if us < math.inf:
                 predicted = measured[candidate].predicted_us
                 measured[candidate] = Measured(candidate, us, default_us, predicted)
             else:
                 del measured[candidate]
-                self._journal.fail(candidate, "fails when it runs")
+                self._journal.fail(candidate, broken[place])
         # Of equal ones, the default stands first.
         chosen = min(final, key=lambda candidate: final[candidate])
         return Outcome(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from syncopate.agreement import require
 from syncopate.choices import Algorithm, Combine, Realization, Shots
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
@@ -198,7 +199,7 @@ class GemmWorkload:
 
         Args:
             group: The ranks.
-            strategy: As for `compile`.
+            strategy: As for `compile`; where it is to be chosen, the ranks of the group do so together.
             config: As for `compile`.
             target: As for `compile`.
             **options: As for `compile`.
@@ -207,11 +208,19 @@ class GemmWorkload:
             What takes A and B as they are, and returns C, or what becomes of it, and A behind it with `returns_a`.
 
         Raises:
-            SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
+            SyncopateError: As for `compile`, and for `syncopate.runtime.load`; or another rank cannot compile it.
         """
+        from syncopate.tune.auto import as_auto
         from syncopate.workloads.loaded import LoadedGemm
 
-        program = self.packed().compile(strategy, config=config, target=target, **options)
+        auto = as_auto(strategy)
+        if auto is not None and auto.agreement is None:
+            strategy = dataclasses.replace(auto, agreement=group.agreement)
+        program = require(
+            group.agreement,
+            f"compiling {self.name}",
+            lambda: self.packed().compile(strategy, config=config, target=target, **options),
+        )
         return LoadedGemm(self, program, group)
 
     def choose_config(self, target: Target | str = "sm_90") -> GemmConfig:
