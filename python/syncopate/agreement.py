@@ -96,6 +96,11 @@ class Processes:
         self._broken = ""
 
     @property
+    def name(self) -> str:
+        """What no other agreement in the store is called."""
+        return self._prefix
+
+    @property
     def group(self) -> Any:
         """The process group; None if it is gone, or there was none."""
         return None if self._group is None else self._group()

@@ -1,7 +1,7 @@
 """Starts the checks with one process per GPU:
 
-    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--calls | --torch | --tune | --sequences] [--only TEXT]
-        [--limit SECONDS]
+    torchrun --nproc-per-node 2 test/gpu/run_two_gpus.py [--calls | --torch | --tune | --sequences | --lifetime]
+        [--only TEXT] [--limit SECONDS]
 
 Prints a line per check, PASS or FAIL, and `N passed, N failed` at the end. A check that does not end within its limit
 ends the run.
@@ -23,6 +23,7 @@ def main() -> int:
     """Runs the checks and returns the exit status."""
     # Importing these may start CUDA, which reads the environment set above.
     import library_calls
+    import lifetime
     import sequences
     import torch
     import torch.distributed as dist
@@ -41,6 +42,7 @@ def main() -> int:
     what.add_argument("--torch", action="store_true", help="the checks of syncopate.torch instead")
     what.add_argument("--tune", action="store_true", help="the checks of the tuner instead")
     what.add_argument("--sequences", action="store_true", help="those of attention instead")
+    what.add_argument("--lifetime", action="store_true", help="those of memory and groups instead")
     parser.add_argument("--only", default="", help="run the checks whose name contains this")
     parser.add_argument("--limit", type=float, default=60, help="seconds for each check")
     options = parser.parse_args()
@@ -57,6 +59,8 @@ def main() -> int:
         checks = tuned.tune_checks
     elif options.sequences:
         checks = sequences.sequence_checks
+    elif options.lifetime:
+        checks = lifetime.lifetime_checks
     failed = run_checks(checks(), group, options.only, options.limit)
     dist.destroy_process_group()
     return 1 if failed else 0

@@ -8,3 +8,7 @@ pytestmark = pytest.mark.gpu(2)
 
 def test_two_processes():
     expect_all_pass("run_two_gpus.py", "--limit", "60")
+
+
+def test_two_processes_go_on():
+    expect_all_pass("run_two_gpus.py", "--lifetime", "--limit", "120")

@@ -2,9 +2,10 @@
 
 import contextlib
 import ctypes
+import gc
 import shutil
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from syncopate.abi import CommandReduction
+from syncopate.agreement import Processes
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda, nccl, process_group
 from syncopate.runtime.engine_plan import Exchange
@@ -148,80 +150,90 @@ def test_nothing_is_called_after_an_abort(stub):
     assert notes(stub) == []
 
 
-class Ranks:
-    """What torch.distributed does among threads, one for each rank."""
+class TorchGroup:
+    """A process group of torch, as far as it is asked."""
 
-    def __init__(self, world):
-        self.world, self.local = world, threading.local()
-        self.barrier = threading.Barrier(world, timeout=20)
-        self.slots = [None] * world
-
-    def all_gather_object(self, out, value, group=None):
-        self.slots[self.local.rank] = value
-        self.barrier.wait()
-        out[:] = self.slots
-        self.barrier.wait()
-
-    def broadcast_object_list(self, values, src, group=None):
-        if self.local.rank == src:
-            self.slots[0] = values[0]
-        self.barrier.wait()
-        values[0] = self.slots[0]
-        self.barrier.wait()
+    def __init__(self, store, rank, world):
+        self.agreement = Processes(store, rank, world, seconds=20)
 
 
-def bare_group(rank, world):
+def bare_group(torch_group, rank, world):
     group = object.__new__(process_group.ProcessGroup)
-    group._group, group._rank, group._world_size, group._device = None, rank, world, 0
-    group._members = tuple(range(world))
+    group._group, group._rank, group._world_size, group._device = torch_group, rank, world, 0
     return group
 
 
-def test_communicators_are_those_of_the_ranks(stub, monkeypatch):
-    """Other objects for the same ranks share them; one that a rank has aborted is replaced on all; close frees all."""
-    ranks = Ranks(2)
-    registries = [{}, {}]
-    for name in ("all_gather_object", "broadcast_object_list"):
-        monkeypatch.setattr(dist, name, getattr(ranks, name))
-
-    class Registry:
-        def __getattr__(self, name):
-            return getattr(registries[ranks.local.rank], name)
-
-        def __iter__(self):
-            return iter(registries[ranks.local.rank])
-
-    monkeypatch.setattr(process_group, "_communicators", Registry())
+@pytest.fixture
+def without_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", lambda index: contextlib.nullcontext())
-    found = [None, None]
+    monkeypatch.setattr(process_group, "processes", lambda group: group.agreement)
 
-    def run(rank):
-        ranks.local.rank = rank
-        first = bare_group(rank, 2).library(rank, 8)
-        again = bare_group(rank, 2).library(rank, 8)
-        other = bare_group(rank, 2).library(rank, 4)
+
+def on_two_ranks(run):
+    """What it makes of each rank and the group of both there."""
+    store = dist.HashStore()
+
+    def begin(rank):
+        return run(rank, TorchGroup(store, rank, 2))
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(begin, range(2)))
+
+
+def test_communicators_are_those_of_the_process_group(stub, without_gpus):
+    """Other objects for it share them; one that a rank has aborted is replaced on all; close frees all."""
+
+    def run(rank, torch_group):
+        def library(ctas):
+            return bare_group(torch_group, rank, 2).library(rank, ctas)
+
+        first, again, other = library(8), library(8), library(4)
         if rank == 1:
             again.abort()
-        last = bare_group(rank, 2).library(rank, 8)
-        made = [library._communicator for library in (first, again, other, last)]
-        bare_group(rank, 2).close()
-        found[rank] = made
+        last = library(8)
+        made = [one._communicator for one in (first, again, other, last)]
+        bare_group(torch_group, rank, 2).close()
+        return made
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    for rank, made in enumerate(found):
-        first, again, other, last = made
+    for first, again, other, last in on_two_ranks(run):
         assert first is again and other is not first and last not in (first, other)
-        assert not any(communicator.handle for communicator in made)
-        assert not registries[rank]
+        assert not any(one.handle for one in (first, other, last))
     lines = notes(stub)
     assert sum(line.startswith("init") for line in lines) == 6
+    # What the other rank can no longer use is aborted there too, since it would wait for it.
     assert sorted(line for line in lines if not line.startswith("init")) == sorted(
-        ["abort 1", *["destroy 0"] * 3, *["destroy 1"] * 2]
+        ["abort 0", "abort 1", *["destroy 0"] * 2, *["destroy 1"] * 2]
     )
+
+
+def test_communicators_go_with_the_process_group(stub, without_gpus):
+    """Groups that come and go leave none behind, and one that is made anew gets new ones."""
+
+    def run(rank, torch_group):
+        made = bare_group(torch_group, rank, 2).library(rank, 8)._communicator
+        assert made.handle
+        del torch_group
+        return made
+
+    before = on_two_ranks(run)
+    gc.collect()
+    assert not any(one.handle for one in before)
+    after = on_two_ranks(run)
+    gc.collect()
+    assert not {id(one) for one in before} & {id(one) for one in after}
+    lines = [line for line in notes(stub) if not line.startswith("init")]
+    assert sorted(lines) == ["abort 0"] * 2 + ["abort 1"] * 2
+
+
+def test_boards_have_a_name_each(without_gpus):
+    def run(rank, torch_group):
+        return [bare_group(torch_group, rank, 2).fault_board()._key for _ in range(2)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        get = "_get_process_group_store"
+        patch.setattr(process_group.distributed_c10d, get, lambda group: None)
+        one, other = on_two_ranks(run)
+    assert one == other and len(set(one)) == 2
 
 
 def test_a_board_tells_other_ranks():
@@ -238,8 +250,7 @@ def test_the_board_is_on_the_store_of_the_group(tmp_path):
         pytest.skip("torch.distributed is in use")
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
-        group = bare_group(0, 1)
-        group._group = dist.group.WORLD
+        group = bare_group(dist.group.WORLD, 0, 1)
         first, second = group.fault_board(), group.fault_board()
         second.post("given up")
         assert (first.read(), second.read()) == (None, "given up")

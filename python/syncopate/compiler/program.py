@@ -114,6 +114,13 @@ class Program:
                 del layout
         raise SyncopateError(f"program {self.name} stores no output through a descriptor")
 
+    @property
+    def workspace_bytes(self) -> int:
+        """Symmetric memory that each rank needs: flags and buffers."""
+        from syncopate.runtime.memory_plan import plan_memory
+
+        return plan_memory(self).nbytes
+
     def explain(self) -> str:
         """What overlaps what, how transfers are realized and why, in words."""
         from syncopate.show import describe_schedule

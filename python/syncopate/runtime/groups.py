@@ -20,13 +20,26 @@ class SymmetricAllocation:
 
     Attributes:
         addresses: For each rank, the address of its memory as this process sees it; 0 for those that are out of reach.
-        tensors: For each local rank, its memory as a torch uint8 tensor, which keeps it alive.
-        handle: Whatever else has to stay alive.
+        tensors: For each local rank, its memory as a torch uint8 tensor. When no tensor of any rank refers to it any
+            more, it may become another allocation's.
     """
 
     addresses: tuple[int, ...]
     tensors: Mapping[int, Any]
-    handle: Any = None
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """Symmetric memory of a group, in bytes on each rank.
+
+    Attributes:
+        reserved: What the group has.
+        used: What programs have of it, and tensors that outlive them; what is let go counts until the next program is
+            loaded, when all ranks say so.
+    """
+
+    reserved: int
+    used: int
 
 
 class Library(Protocol):
@@ -103,7 +116,11 @@ class Group(Protocol):
         """Raw handle of a local rank's own stream; None where calls go to torch's current stream."""
 
     def allocate(self, nbytes: int) -> SymmetricAllocation:
-        """Zeroed symmetric memory. Collective; not during a graph capture."""
+        """Zeroed symmetric memory, of the group's pool. Collective; not during a graph capture."""
+
+    @property
+    def memory(self) -> PoolUse:
+        """How large that pool is."""
 
     def library(self, rank: int, ctas: int) -> Library:
         """The library of collectives of a local rank, for one program. Collective; not during a graph capture.

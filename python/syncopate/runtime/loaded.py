@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
+from syncopate.agreement import require
 from syncopate.errors import DeviceWaitTimeout, InternalError, PeerFault, SyncopateError
 from syncopate.runtime import cuda
 from syncopate.runtime.faults import decode_fault
@@ -18,7 +19,7 @@ from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
 from syncopate.runtime.linking import check_reach
 from syncopate.runtime.memory_plan import plan_memory, resolve
-from syncopate.runtime.rank_state import RankState
+from syncopate.runtime.rank_state import RankState, load_library
 from syncopate.runtime.remap import slot_table
 from syncopate.runtime.rescue import watchdog
 
@@ -28,7 +29,7 @@ class LoadedProgram:
 
     A call enqueues and returns; like any torch operation it is ordered by the current stream. Calls may be captured in
     a CUDA graph. All ranks have to make the same calls, and calls of several programs in the same order, unless their
-    kernels fit on the GPU together.
+    kernels fit on the GPU together. A call on another stream than the one before waits for that.
 
     After a device wait reached its time limit, the next call, `check` and `synchronize` raise `DeviceWaitTimeout`; the
     program has to be loaded again. Where it makes library calls, `synchronize` also raises `PeerFault` for a wait of
@@ -53,6 +54,7 @@ class LoadedProgram:
         self._rescue_lock = threading.Lock()
         self._board = group.fault_board()
         self._posted = False
+        self._last_stream: int | None = None
         self._place(program)
         self._error: DeviceWaitTimeout | PeerFault | None = None
         with torch.cuda.device(self._device):
@@ -77,14 +79,27 @@ class LoadedProgram:
         plan = plan_memory(program)
         if self._memory is None or plan.nbytes > self._nbytes:
             self._memory, self._nbytes = group.allocate(plan.nbytes), plan.nbytes
-        addresses = resolve(plan, self._memory.addresses)
+        memory, addresses = self._memory, resolve(plan, self._memory.addresses)
         ranks: dict[int, RankState] = {}
-        try:
+
+        def bind() -> None:
             for rank in group.local_ranks:
                 with torch.cuda.device(group.device(rank)):
                     ranks[rank] = RankState(
-                        program, group, rank, self._memory, plan, addresses, remap=self._remap
+                        program, group, rank, memory, plan, addresses, libraries[rank], self._remap
                     )
+
+        def warm_up() -> None:
+            for rank, state in ranks.items():
+                with torch.cuda.device(group.device(rank)):
+                    state.warm_up()
+
+        try:
+            with torch.cuda.device(group.device(group.local_ranks[0])):
+                libraries = {rank: load_library(program, group, rank) for rank in group.local_ranks}
+            # No rank makes a library call before all can.
+            require(group.agreement, f"loading {program.name}", bind)
+            require(group.agreement, f"loading {program.name}", warm_up)
         except BaseException:
             for state in ranks.values():
                 state.close()
@@ -163,6 +178,8 @@ class LoadedProgram:
             return self._call_all(tensors)
         state = self._only
         stream = torch._C._cuda_getCurrentRawStream(self._device)
+        if stream != self._last_stream:
+            self._follow(stream)
         if torch._C._cuda_getDevice() != self._device:
             raise SyncopateError(
                 f"the current device is not cuda:{self._device}, on which the program was loaded; set it before"
@@ -177,6 +194,13 @@ class LoadedProgram:
             if cuda.is_capturing(stream):
                 state.engine.join(stream)
         return state.result()
+
+    def _follow(self, stream: int) -> None:
+        """Makes a stream wait for calls on another one: two calls at once would count one epoch."""
+        last, self._last_stream = self._last_stream, stream
+        # What is captured waits for nothing outside of its graph, which torch replays behind what it has captured.
+        if last is not None and not cuda.is_capturing(stream) and not cuda.is_capturing(last):
+            cuda.record_and_wait(next(iter(self._returns.values())), last, stream)
 
     def _call_all(self, tensors: Mapping[str, Any]) -> list[Any]:
         """Enqueues step by step over all ranks.
@@ -291,6 +315,12 @@ class LoadedProgram:
                 return slot_table(spec, state.rank, state.device)
         raise SyncopateError(f"{name}: not a buffer that gives back tiles in slots")
 
+    @property
+    def workspace_bytes(self) -> int:
+        """Memory of a rank's GPU that the program has: symmetric memory, tables, scratch, outputs in rows."""
+        own = max(state.device_bytes for state in self._ranks.values())
+        return own + (0 if self._memory is None else self._nbytes)
+
     def _state(self, rank: int | None) -> RankState:
         if rank is None and len(self._ranks) == 1:
             return next(iter(self._ranks.values()))
@@ -380,9 +410,10 @@ class LoadedProgram:
             logging.getLogger(__name__).exception("other ranks cannot be told of a fault")
 
     def close(self) -> None:
-        """Waits for this process's GPU and frees streams and code; the memory goes with the object.
+        """Waits for this process's GPU, frees streams and code, and lets go of the memory.
 
-        Not collective: a peer that is still getting from this rank holds a mapping of its own.
+        Not collective: the memory becomes another program's when all ranks have closed this one, and no tensor of it is
+        left.
         """
         if self._closed:
             return
@@ -395,6 +426,7 @@ class LoadedProgram:
             self._freed = True
             for state in self._ranks.values():
                 state.close()
+            self._memory = None
             for event in (self._event, *self._returns.values()):
                 cuda.call("cuEventDestroy_v2", event)
             cuda.call("cuStreamDestroy_v2", self._rescue_stream)

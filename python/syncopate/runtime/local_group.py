@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+from syncopate.abi import align
 from syncopate.agreement import Agreement, Alone
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
+from syncopate.runtime.cuda_memory import wrap_memory
 from syncopate.runtime.fault_board import FaultBoard, NoBoard
-from syncopate.runtime.groups import Library, SymmetricAllocation
+from syncopate.runtime.groups import Library, PoolUse, SymmetricAllocation
 from syncopate.runtime.local_library import LocalLibrary, Meeting
+from syncopate.runtime.pool import ALIGNMENT, Arena, Pool
 
 _CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
@@ -49,6 +53,7 @@ class LocalGroup:
             self._streams = [cuda.create_stream() for _ in range(world_size)]
         self._free_sms = free_sms
         self._meeting = Meeting(world_size)
+        self._pool = Pool(Alone(), _LocalMemory(world_size, self._device))
         if self.ctas_per_rank(self._device) < 1:
             raise SyncopateError(
                 f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer"
@@ -85,17 +90,13 @@ class LocalGroup:
         return self._streams[rank]
 
     def allocate(self, nbytes: int) -> SymmetricAllocation:
-        """Plain device buffers, one for each rank."""
-        tensors = {
-            rank: torch.zeros(
-                nbytes + 1024, dtype=torch.uint8, device=torch.device("cuda", self._device)
-            )
-            for rank in self.local_ranks
-        }
-        # torch aligns to 512 bytes; a symmetric allocation starts on a page.
-        addresses = tuple(-(-tensors[rank].data_ptr() // 1024) * 1024 for rank in self.local_ranks)
-        views = {r: t[addresses[r] - t.data_ptr() :][:nbytes] for r, t in tensors.items()}
-        return SymmetricAllocation(addresses, views)
+        """Device memory, a block for each rank."""
+        return self._pool.allocate(nbytes)
+
+    @property
+    def memory(self) -> PoolUse:
+        """Of each rank."""
+        return self._pool.use
 
     def library(self, rank: int, ctas: int) -> Library:
         """Kernels of torch's, on the SMs that are kept free."""
@@ -116,3 +117,34 @@ class LocalGroup:
     def barrier(self) -> None:
         """Waits for the GPU."""
         torch.cuda.synchronize(self._device)
+
+
+class _LocalMemory:
+    """Memory of one GPU, for each rank as much."""
+
+    def __init__(self, world_size: int, device: int) -> None:
+        self.local_ranks: Sequence[int] = range(world_size)
+        self._device = torch.device("cuda", device)
+
+    def settle(self) -> None:
+        """Waits for the GPU."""
+        torch.cuda.synchronize(self._device)
+
+    def prepare(self) -> None:
+        """Nothing."""
+
+    def reserve(self, nbytes: int) -> Any:
+        """A tensor for each rank."""
+        # torch aligns to 512 bytes; symmetric memory starts on a page.
+        return [
+            torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=self._device)
+            for _ in self.local_ranks
+        ]
+
+    def connect(self, memory: Any) -> Arena:
+        """As they are."""
+        return Arena(tuple(align(each.data_ptr(), ALIGNMENT) for each in memory), memory)
+
+    def view(self, owner: Any, rank: int, address: int, nbytes: int) -> Any:
+        """Bytes on the GPU."""
+        return wrap_memory(owner, address, nbytes, self._device)

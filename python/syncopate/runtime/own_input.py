@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from syncopate.recent import Recent
 from syncopate.runtime.engine import Engine
 from syncopate.runtime.interface import INPUT_DESCRIPTOR, INPUT_POINTER, BufferSpec, Program
 from syncopate.runtime.launch import ArgumentBlock
@@ -33,7 +34,7 @@ class OwnInput:
     ) -> None:
         self._arguments = arguments
         self._engine = engine
-        self._kept: dict[int, list[bytes]] = {}
+        self._kept: Recent[int, list[bytes]] = Recent(KEPT)
         self._address = 0
         self._spec: BufferSpec | None = None
         for spec in program.buffers:
@@ -68,14 +69,16 @@ class OwnInput:
         address = tensor.data_ptr()
         if address == self._address:
             return
-        if address not in self._kept:
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            self._kept[address] = [
-                companion.encode(address, tuple(tensor.shape), tensor.stride())
-                for companion in self._companions
-            ]
-        for companion, data in zip(self._companions, self._kept[address], strict=True):
+        encoded = self._kept.find(address)
+        if encoded is None:
+            encoded = self._kept.keep(
+                address,
+                [
+                    companion.encode(address, tuple(tensor.shape), tensor.stride())
+                    for companion in self._companions
+                ],
+            )
+        for companion, data in zip(self._companions, encoded, strict=True):
             self._arguments.set_bytes(companion.name, data)
         self._arguments.set_scalar(INPUT_POINTER, address)
         if self._engine is not None:

@@ -1,8 +1,16 @@
-"""One rank in each process: torch.distributed for bootstrap, torch symmetric memory for memory."""
+"""One rank in each process: torch.distributed for bootstrap, torch symmetric memory for memory.
+
+What ranks have together, memory, communicators and numbers of programs, belongs to the process group of torch, whatever
+objects are made for it here, and goes with it. So a group that is made anew, after a fault too, has nothing of an old
+one.
+"""
 
 from __future__ import annotations
 
+import uuid
+import weakref
 from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
@@ -10,21 +18,46 @@ import torch.distributed._symmetric_memory as symm_mem
 from torch.distributed import distributed_c10d
 
 from syncopate.abi import align
-from syncopate.agreement import Agreement, processes
+from syncopate.agreement import Agreement, Processes, agree, from_first, processes
 from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
+from syncopate.runtime.cuda_memory import wrap_memory
 from syncopate.runtime.fault_board import FaultBoard, StoreBoard
-from syncopate.runtime.groups import Library, SymmetricAllocation
+from syncopate.runtime.groups import Library, PoolUse, SymmetricAllocation
 from syncopate.runtime.nccl import Communicator, Nccl, new_id
+from syncopate.runtime.pool import ALIGNMENT, Arena, Pool
 
-ALIGNMENT = 1024
-"""Of memory that is nobody else's, as that of a symmetric allocation, which begins on a page."""
 
-_communicators: dict[tuple[tuple[int, ...], int, int], list[Communicator]] = {}
-"""By the ranks of the job, CTAs and GPU: the communicators that this process has, the last one being in use."""
+class _Shared:
+    """What the ranks of a process group have together."""
 
-_loads: dict[tuple[int, ...], int] = {}
-"""By the ranks of the job, how many programs they have loaded."""
+    def __init__(self) -> None:
+        self.pools: dict[tuple[tuple[int, ...], int], Pool] = {}
+        # By CTAs and GPU.
+        self.communicators: dict[tuple[int, int], Communicator] = {}
+        self.loads = 0
+
+    def abort(self) -> None:
+        """Frees communicators without the other ranks, when the process group is gone."""
+        for communicator in self.communicators.values():
+            communicator.abort()
+        self.communicators.clear()
+
+
+_shared: weakref.WeakKeyDictionary[Any, _Shared] = weakref.WeakKeyDictionary()
+
+_NAME_KEY: Final = "syncopate/symmetric-memory/name"
+
+_named: dict[str, weakref.ref[Any]] = {}
+"""By their names: groups of torch that have connected memory. Torch keeps what it knows of a name for ever."""
+
+
+def _find_shared(group: Any) -> _Shared:
+    shared = _shared.get(group)
+    if shared is None:
+        shared = _shared[group] = _Shared()
+        weakref.finalize(group, shared.abort).atexit = False
+    return shared
 
 
 class ProcessGroup:
@@ -95,25 +128,24 @@ class ProcessGroup:
         """None: calls go to torch's current stream."""
         return None
 
+    @property
+    def _pool(self) -> Pool:
+        pools, key = _find_shared(self._group).pools, (self._near, self._device)
+        if key not in pools:
+            source = _NodeMemory(
+                self._node, self._near, self._rank, self._world_size, self._device, self.agreement
+            )
+            pools[key] = Pool(self.agreement, source)
+        return pools[key]
+
     def allocate(self, nbytes: int) -> SymmetricAllocation:
-        """Zeroed symmetric memory; a rendezvous of the ranks of each node."""
-        device = torch.device("cuda", self._device)
-        addresses = [0] * self._world_size
-        if len(self._near) == 1:
-            alone = torch.zeros(nbytes + ALIGNMENT, dtype=torch.uint8, device=device)
-            addresses[self._rank] = align(alone.data_ptr(), ALIGNMENT)
-            own = alone[addresses[self._rank] - alone.data_ptr() :][:nbytes]
-            return SymmetricAllocation(tuple(addresses), {self._rank: own})
-        tensor = symm_mem.empty(nbytes, dtype=torch.uint8, device=device)
-        handle = symm_mem.rendezvous(tensor, group=self._node)
-        tensor.zero_()
-        # A tensor may start behind the base of its block, by a different distance on every rank.
-        inset = tensor.data_ptr() - int(handle.buffer_ptrs[self._near.index(self._rank)])
-        insets: list[int] = [0] * len(self._near)
-        dist.all_gather_object(insets, inset, group=self._node)
-        for rank, base, more in zip(self._near, handle.buffer_ptrs, insets, strict=True):
-            addresses[rank] = int(base) + more
-        return SymmetricAllocation(tuple(addresses), {self._rank: tensor}, handle)
+        """Zeroed symmetric memory; where there is not enough, a rendezvous of the ranks of each node."""
+        return self._pool.allocate(nbytes)
+
+    @property
+    def memory(self) -> PoolUse:
+        """Of the process group, whatever objects stand for it."""
+        return self._pool.use
 
     def library(self, rank: int, ctas: int) -> Library:
         """NCCL, by the communicator of these ranks for that number of CTAs.
@@ -121,45 +153,108 @@ class ProcessGroup:
         Raises:
             SyncopateError: There is no NCCL, or it failed.
         """
-        key = (self._members, ctas, self._device)
-        known = _communicators.setdefault(key, [])
+        known, key = _find_shared(self._group).communicators, (ctas, self._device)
         # One that was aborted on some rank is of no use to any.
-        usable: list[bool] = [False] * self._world_size
-        dist.all_gather_object(usable, bool(known and known[-1].handle), group=self._group)
-        if not all(usable):
-            made: list[bytes | None] = [new_id() if self._rank == 0 else None]
-            dist.broadcast_object_list(made, src=self._members[0], group=self._group)
-            assert made[0] is not None
+        if not agree(self.agreement, key in known and bool(known[key].handle)):
+            if key in known:
+                known.pop(key).abort()
+            unique = bytes.fromhex(from_first(self.agreement, lambda: new_id().hex()))
             with torch.cuda.device(self._device):
-                known.append(Communicator(made[0], self._world_size, self._rank, ctas))
-        return Nccl(known[-1])
+                known[key] = Communicator(unique, self._world_size, self._rank, ctas)
+        return Nccl(known[key])
 
     @property
-    def agreement(self) -> Agreement:
+    def agreement(self) -> Processes:
         """Those of the process group, by its store."""
         return processes(self._group)
 
     def fault_board(self) -> FaultBoard:
         """On the store of the process group."""
-        number = _loads[self._members] = _loads.get(self._members, 0) + 1
+        shared = _find_shared(self._group)
+        shared.loads += 1
         store = distributed_c10d._get_process_group_store(self._group)
-        return StoreBoard(store, f"{'-'.join(map(str, self._members))}/{number}")
+        return StoreBoard(store, f"{self.agreement.name}/{shared.loads}")
 
     def close(self) -> None:
-        """Frees the communicators of these ranks, of whichever object they were made by.
+        """Frees the communicators of the process group, of whichever object they were made by.
 
         Collective. No program of theirs can make library calls any more, and graphs that have captured some must be
-        gone.
+        gone. When the process group itself is gone, they are freed in any case.
         """
-        for key in [key for key in _communicators if key[0] == self._members]:
-            for communicator in _communicators.pop(key):
-                communicator.close()
+        known = _find_shared(self._group).communicators
+        for key in sorted(known):
+            known.pop(key).close()
 
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""
         torch.cuda.synchronize(self._device)
-        dist.barrier(
-            self._group,
-            device_ids=[self._device] if dist.get_backend(self._group) == "nccl" else None,
-        )
+        self.agreement.exchange(None, "waiting for all GPUs to be idle")
+
+
+class _NodeMemory:
+    """Memory that the ranks of a node reach."""
+
+    def __init__(
+        self,
+        node: Any,
+        near: Sequence[int],
+        rank: int,
+        world_size: int,
+        device: int,
+        agreement: Agreement,
+    ) -> None:
+        # Held by what belongs to the process group, so this must not keep that alive.
+        self._node = weakref.ref(node)
+        self._near, self._rank, self._world_size = tuple(near), rank, world_size
+        self._device, self._agreement = torch.device("cuda", device), agreement
+        self._name = ""
+
+    @property
+    def local_ranks(self) -> Sequence[int]:
+        """One."""
+        return (self._rank,)
+
+    def settle(self) -> None:
+        """Waits for the GPU."""
         torch.cuda.synchronize(self._device)
+
+    def prepare(self) -> None:
+        """Finds what torch is to call the node by: another name, if the group's was that of a group that is gone."""
+        group = self._node()
+        if group is None:
+            raise SyncopateError(
+                "the process group of this node is gone; make another ProcessGroup"
+            )
+        self._name = str(group.group_name)
+        known = _named.setdefault(self._name, weakref.ref(group))()
+        if agree(self._agreement, known is group) or len(self._near) == 1:
+            return
+        store = distributed_c10d._get_process_group_store(group)
+        rank, size = dist.get_rank(group), dist.get_world_size(group)
+        if rank == 0:
+            store.set(_NAME_KEY, f"syncopate/{uuid.uuid4()}")
+        self._name = bytes(store.get(_NAME_KEY)).decode()
+        prefix = dist.PrefixStore(f"symmetric-memory/{self._name}", store)
+        symm_mem._SymmetricMemory.set_group_info(self._name, rank, size, prefix)
+
+    def reserve(self, nbytes: int) -> Any:
+        """Of torch's symmetric memory, or plain memory if nobody else is near."""
+        if len(self._near) == 1:
+            return torch.empty(nbytes + ALIGNMENT, dtype=torch.uint8, device=self._device)
+        return symm_mem.empty(nbytes, dtype=torch.uint8, device=self._device)
+
+    def connect(self, memory: Any) -> Arena:
+        """By a rendezvous."""
+        addresses = [0] * self._world_size
+        if len(self._near) == 1:
+            addresses[self._rank] = align(memory.data_ptr(), ALIGNMENT)
+            return Arena(tuple(addresses), memory)
+        handle = symm_mem.rendezvous(memory, group=self._name)
+        for rank, base in zip(self._near, handle.buffer_ptrs, strict=True):
+            addresses[rank] = int(base)
+        # A tensor may start behind the base of its block, by a different distance on every rank.
+        return Arena(tuple(addresses), (memory, handle), memory.data_ptr() - addresses[self._rank])
+
+    def view(self, owner: Any, rank: int, address: int, nbytes: int) -> Any:
+        """Bytes on the GPU."""
+        return wrap_memory(owner, address, nbytes, self._device)

@@ -70,8 +70,21 @@ class RankState:
         memory: SymmetricAllocation,
         plan: MemoryPlan,
         addresses: Addresses,
+        library: Library | None = None,
         remap: bool = True,
     ) -> None:
+        """Binds the program; not collective.
+
+        Args:
+            program: The program.
+            group: The ranks.
+            rank: This one.
+            memory: What the program has of the group's symmetric memory.
+            plan: Where what lies in it.
+            addresses: The same of all ranks.
+            library: What `load_library` has given.
+            remap: Whether calls bring outputs from slots into rows.
+        """
         self.rank = rank
         self.device = group.device(rank)
         self.own_stream = group.stream(rank)
@@ -79,11 +92,11 @@ class RankState:
         tables = program.rank_tables(rank)
         device = torch.device("cuda", self.device)
 
-        self._memory = memory.tensors[rank]
+        own = memory.tensors[rank]
         flags = torch.from_numpy(initial_flags(program.signal_layout, program.world_size))
-        self._memory[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
+        own[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
         self._buffers = {
-            spec.name: (spec, self._memory[at : at + spec.nbytes])
+            spec.name: (spec, own[at : at + spec.nbytes])
             for spec, at in zip(program.buffers, plan.buffers, strict=True)
         }
         self.inputs: dict[str, torch.Tensor] = {
@@ -113,7 +126,7 @@ class RankState:
         self._guard = self._load_guard(base)
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
-        self.library = self._load_library(group) if uses_library(program) else None
+        self.library = library
         if ops:
             self.engine = Engine(
                 ops,
@@ -122,8 +135,6 @@ class RankState:
                 same_device=lambda other: group.shares_device(rank, other),
                 library=self._bind_library,
             )
-            if self.library is not None:
-                self.library.warm_up(self.engine.calls)
             self._rescue = StreamRescue(
                 self.engine.stream,
                 self.engine.awaited,
@@ -156,16 +167,10 @@ class RankState:
             return None
         return LibraryCalls(self.library, stream, list(self._buffers.values()))
 
-    def _load_library(self, group: Group) -> Library:
-        multiprocessors = cuda.multiprocessors(self.device)
-        ctas = library_ctas(multiprocessors, math.prod(self._program.grid))
-        if ctas == 0 and has_exchanges(self._program):
-            raise SyncopateError(
-                f"program {self._program.name} launches {math.prod(self._program.grid)} CTAs, which leaves none of "
-                f"{multiprocessors} multiprocessors to the library, while they wait for what it moves; compile it for "
-                "fewer CTAs"
-            )
-        return group.library(self.rank, ctas)
+    def warm_up(self) -> None:
+        """Makes library calls ready. Collective."""
+        if self.library is not None and self.engine is not None:
+            self.library.warm_up(self.engine.calls)
 
     def _load_guard(self, context: int) -> KernelLauncher | None:
         call = self._program.rank_tables(self.rank)["calls"].rows()[0]
@@ -220,11 +225,12 @@ class RankState:
         if program.image.global_scratch_bytes or program.image.profile_scratch_bytes:
             ctas = program.grid[0] * program.grid[1] * program.grid[2]
             sizes = (program.image.global_scratch_bytes, program.image.profile_scratch_bytes)
-            self._scratch = [
+            scratch = [
                 torch.empty(max(1, ctas * size), dtype=torch.uint8, device=f"cuda:{self.device}")
                 for size in sizes
             ]
-            arguments.set_scratch(self._scratch[0].data_ptr(), self._scratch[1].data_ptr())
+            self._own_memory += scratch
+            arguments.set_scratch(scratch[0].data_ptr(), scratch[1].data_ptr())
         return tensors
 
     def _bind_buffer(self, param: BufferParam, address: int) -> None:
@@ -349,8 +355,15 @@ class RankState:
         self.engine.silence(record[FaultField.EPOCH])
         return self._rescue.step(rescue_stream)
 
+    @property
+    def device_bytes(self) -> int:
+        """Memory of the GPU that this rank alone has for the program: tables, state words, scratch, outputs in rows."""
+        own = [self._upload, self._state, *self._own_memory]
+        own += [remap.output for remap in self._remaps]
+        return sum(tensor.nbytes for tensor in own)
+
     def close(self) -> None:
-        """Frees what torch does not."""
+        """Frees what torch does not, and lets go of the memory; only the fault record can be read any more."""
         self._kernel.close()
         for remap in self._remaps:
             remap.close()
@@ -358,3 +371,27 @@ class RankState:
             self._guard.close()
         if self.engine is not None:
             self.engine.close()
+        self.engine = self.library = None
+        for held in (self._buffers, self.inputs, self._remaps, self._given_back, self._own_memory):
+            held.clear()
+        self._staged.clear()
+        self._outputs.clear()
+
+
+def load_library(program: Program, group: Group, rank: int) -> Library | None:
+    """The library of a local rank, if the program needs one. Collective.
+
+    Raises:
+        SyncopateError: There is none, or the kernel leaves it no multiprocessors.
+    """
+    if not uses_library(program):
+        return None
+    multiprocessors = cuda.multiprocessors(group.device(rank))
+    ctas = library_ctas(multiprocessors, math.prod(program.grid))
+    if ctas == 0 and has_exchanges(program):
+        raise SyncopateError(
+            f"program {program.name} launches {math.prod(program.grid)} CTAs, which leaves none of "
+            f"{multiprocessors} multiprocessors to the library, while they wait for what it moves; compile it for "
+            "fewer CTAs"
+        )
+    return group.library(rank, ctas)

@@ -14,6 +14,7 @@ import torch
 
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.recent import Recent
 from syncopate.runtime.interface import BufferSpec, Region, TensorParam
 from syncopate.runtime.launch import ArgumentBlock
 
@@ -72,7 +73,7 @@ class TensorArgument:
         self._encode: Callable[[int, Sequence[int], Sequence[int]], bytes] | None = None
         if param.descriptor:
             self._encode = arguments.descriptor_setter(param.name, param.padding)
-        self._kept: dict[Any, bytes] = {}
+        self._kept: Recent[Any, bytes] = Recent(KEPT)
         self._current: Any = None
 
     def set(self, tensor: torch.Tensor) -> None:
@@ -88,12 +89,9 @@ class TensorArgument:
         key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if key == self._current:
             return
-        data = self._kept.get(key)
+        data = self._kept.find(key)
         if data is None:
-            data = self._check_and_encode(tensor)
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            self._kept[key] = data
+            data = self._kept.keep(key, self._check_and_encode(tensor))
         self._arguments.set_bytes(self.param.name, data)
         self._current = key
 

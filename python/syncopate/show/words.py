@@ -6,6 +6,7 @@ from typing import Any
 
 from syncopate.abi import CommandReduction
 from syncopate.runtime.interface import BufferParam
+from syncopate.runtime.memory_plan import plan_memory
 from syncopate.show.flags import flags_of_ranks, join
 from syncopate.show.model import Lane, Transfer, read_lanes
 
@@ -34,6 +35,13 @@ _COMBINES = {
 }
 
 
+def _memory(program: Any) -> str:
+    sizes = ", ".join(f"{spec.name} {spec.nbytes:,}" for spec in program.buffers)
+    flags = 4 * program.signal_layout.total
+    total = plan_memory(program).nbytes
+    return f"memory: {total:,} symmetric bytes on each rank: flags {flags:,}, {sizes}"
+
+
 def describe_schedule(program: Any) -> str:
     """What each rank computes, sends and waits for, one paragraph per rank.
 
@@ -58,6 +66,7 @@ def describe_schedule(program: Any) -> str:
             f"{_value(strategy.order)} in groups of {strategy.group_m} rows, a pause of {strategy.pause} ns "
             "after each block that a co-located role stores to another rank; what the plan itself says goes first"
         )
+    lines.append(_memory(program))
     lines += [f"{name}: data are moved {_MEANS.get(name, 'by ' + name)}" for name in used]
     if lanes[0].needs:
         lines.append(

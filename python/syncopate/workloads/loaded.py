@@ -173,6 +173,7 @@ class LoadedGemm:
     def close(self) -> None:
         """Closes the program; see `LoadedProgram.close`."""
         self.loaded.close()
+        self._operands.clear()
 
     def __enter__(self) -> LoadedGemm:
         return self
