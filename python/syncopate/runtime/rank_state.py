@@ -92,7 +92,7 @@ class RankState:
         tables = program.rank_tables(rank)
         device = torch.device("cuda", self.device)
 
-        own = memory.tensors[rank]
+        self._memory: torch.Tensor | None = (own := memory.tensors[rank])
         flags = torch.from_numpy(initial_flags(program.signal_layout, program.world_size))
         own[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
         self._buffers = {
@@ -371,7 +371,7 @@ class RankState:
             self._guard.close()
         if self.engine is not None:
             self.engine.close()
-        self.engine = self.library = None
+        self.engine = self.library = self._memory = None
         for held in (self._buffers, self.inputs, self._remaps, self._given_back, self._own_memory):
             held.clear()
         self._staged.clear()
