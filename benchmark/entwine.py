@@ -23,13 +23,13 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
-from benchmark.common.bench import Bench, Measured, Trial, default_trial
+from benchmark.common.bench import Bench, Measured, default_trial, facts
 from benchmark.common.entwine_tables import make_table
 from benchmark.common.evenness import measure_evenness
 from benchmark.common.shapes import find_shapes
 from benchmark.common.study import Study, make_parser, remake
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.choices import Combine, Direction, Realization, TileOrder
 from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig
@@ -53,7 +53,7 @@ READY_PIECES = 16
 """Of each transfer, where it is measured when they are ready: many, so that copies wait for tiles, not for copies."""
 CONFIGS = (GemmConfig(), GemmConfig(block_n=128, num_warps=4, num_stages=4))
 
-Tried = Mapping[Trial, Measured]
+Tried = Mapping[tune.Candidate, Measured]
 
 
 def main() -> int:
@@ -122,19 +122,19 @@ def measure_row(
     best = min(finals, key=lambda one: finals[one].us, default=None)
     return {
         "name": name, "shape": list(shape), "ranks": study.world_size, **dataclasses.asdict(alone),
-        "default_tiles": default.tiles, "best_baseline_us": alone.best_us,
+        "default_tiles": facts(default)["tiles"], "best_baseline_us": alone.best_us,
         "fixed": describe(fixed, finals), "joint": describe(joint, finals), "role": describe(role, finals),
         "alike": {
             who: find_alike(workload, dedicated[0].having(combine=combine))
             for who, combine in ADDERS.items()
         },
-        "best": {**best.facts(), **dataclasses.asdict(finals[best])} if best else None,
-        "tried": [{**one.facts(), "us": found.us} for one, found in tried.items()],
+        "best": {**facts(best), **dataclasses.asdict(finals[best])} if best else None,
+        "tried": [{**facts(one), "us": found.us} for one, found in tried.items()],
         "of": len(trials), "ready": ready,
     }  # fmt: skip
 
 
-def measure_orders(study: Study, bench: Bench, default: Trial) -> Iterator[dict[str, Any]]:
+def measure_orders(study: Study, bench: Bench, default: tune.Candidate) -> Iterator[dict[str, Any]]:
     """When what a rank computes for others is ready, by order and by who adds; nothing in a dry run."""
     if study.session is None:
         return
@@ -151,49 +151,51 @@ def measure_orders(study: Study, bench: Bench, default: Trial) -> Iterator[dict[
             yield {"adds": who, "order": order.value, "ranks": ranks}
 
 
-def dedicated_trials(default: Trial, ctas: Sequence[int]) -> Iterator[Trial]:
+def dedicated_trials(default: tune.Candidate, ctas: Sequence[int]) -> Iterator[tune.Candidate]:
     """Orders, realizations that have multiprocessors of their own, how many, tiles, and who adds; fixed ones first."""
-    configs = dict.fromkeys([default.config, *CONFIGS])
+    configs = dict.fromkeys([default.tiles, *CONFIGS])
     counts = dict.fromkeys([FIXED_CTAS, *ctas])
     combines = dict.fromkeys([default.strategy.combine, Combine.ROLE])
     axes = itertools.product(combines, configs, counts, DEDICATED, ORDERS)
     for combine, config, count, realization, order in axes:
-        yield Trial(default.strategy, config).having(
+        yield tune.Candidate(default.strategy, config).having(
             combine=combine, realization=realization, comm_ctas=count, order=order
         )
 
 
-def other_trials(default: Trial) -> Iterator[Trial]:
+def other_trials(default: tune.Candidate) -> Iterator[tune.Candidate]:
     """Orders by realizations without multiprocessors of their own."""
     for (realization, direction), order in itertools.product(OTHERS, ORDERS):
         yield default.having(realization=realization, direction=direction, order=order)
 
 
-def is_fixed(trial: Trial, default: Trial) -> bool:
+def is_fixed(trial: tune.Candidate, default: tune.Candidate) -> bool:
     """Whether it has eight multiprocessors that move data, and the tiles that are chosen without looking at them."""
     strategy = trial.strategy
     return (
         strategy.comm_ctas == FIXED_CTAS
-        and trial.config == default.config
+        and trial.tiles == default.tiles
         and strategy.combine == default.strategy.combine
     )
 
 
-def find_alike(workload: GemmWorkload, trial: Trial) -> list[list[str]]:
+def find_alike(workload: GemmWorkload, trial: tune.Candidate) -> list[list[str]]:
     """The orders, those together that give all ranks the same tiles one after another."""
     alike: dict[bytes, list[str]] = {}
     for order in ORDERS:
         one = trial.having(order=order)
-        schedule = workload.packed().schedule(one.strategy, one.config)
+        schedule = workload.packed().schedule(one.strategy, one.tiles)
         tables = (schedule.rank_tables(rank)["tiles"] for rank in range(workload.world_size))
         numbers = np.concatenate([table.values[:, :2] for table in tables])
         alike.setdefault(numbers.tobytes(), []).append(order.value)
     return list(alike.values())
 
 
-def choose(tried: Tried, suits: Callable[[Trial], bool]) -> dict[TileOrder, Trial]:
+def choose(
+    tried: Tried, suits: Callable[[tune.Candidate], bool]
+) -> dict[TileOrder, tune.Candidate]:
     """The best trial of each order among those that suit."""
-    best: dict[TileOrder, Trial] = {}
+    best: dict[TileOrder, tune.Candidate] = {}
     for trial, found in tried.items():
         order = TileOrder(trial.strategy.order)
         if suits(trial) and (order not in best or found.us < tried[best[order]].us):
@@ -201,10 +203,10 @@ def choose(tried: Tried, suits: Callable[[Trial], bool]) -> dict[TileOrder, Tria
     return best
 
 
-def describe(chosen: Mapping[TileOrder, Trial], finals: Tried) -> dict[str, Any]:
+def describe(chosen: Mapping[TileOrder, tune.Candidate], finals: Tried) -> dict[str, Any]:
     """By order: what was chosen, and what it took in the comparison."""
     return {
-        order.value: {**trial.facts(), **dataclasses.asdict(finals[trial])}
+        order.value: {**facts(trial), **dataclasses.asdict(finals[trial])}
         for order, trial in chosen.items()
         if trial in finals
     }

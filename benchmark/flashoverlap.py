@@ -25,7 +25,7 @@ from typing import Any
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmark.common.bench import Bench, Measured, Trial, default_trial
+from benchmark.common.bench import Bench, Measured, default_trial, facts
 from benchmark.common.dry_bench import moved_bytes, tile_bytes
 from benchmark.common.flash_tables import make_table
 from benchmark.common.partitions import (
@@ -37,7 +37,7 @@ from benchmark.common.partitions import (
 )
 from benchmark.common.study import Study, make_parser, remake, spell
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.choices import Realization, SlotShape
 from syncopate.errors import SyncopateError
 from syncopate.model import Curve, WaveModel
@@ -171,7 +171,7 @@ def measure_row(
     measured = {groups: finals[one] for one in finals if (groups := one.strategy.waves)}
     steps = dataclasses.replace(model, gemm_us=alone.gemm_us, curve=plain, comm_sms=0)
     return {
-        "kind": kind.value, "shape": list(shape), **base.facts(), "slots": SlotShape(base.strategy.slots).value,
+        "kind": kind.value, "shape": list(shape), **facts(base), "slots": SlotShape(base.strategy.slots).value,
         "waves": model.waves,
         "partitions": len(tried),
         "bases": {one.name: found.us for one, found in bases.items()},
@@ -187,7 +187,7 @@ def measure_row(
     }  # fmt: skip
 
 
-def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
+def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[tune.Candidate]:
     """Library calls with the default waves, by what a call takes and the multiprocessors that it has."""
     default = default_trial(workload)
     return [
@@ -196,13 +196,13 @@ def base_trials(workload: GemmWorkload, ctas: Sequence[int]) -> list[Trial]:
     ]
 
 
-def make_models(bench: Bench, base: Trial, gemm_us: float) -> tuple[WaveModel, Curve]:
+def make_models(bench: Bench, base: tune.Candidate, gemm_us: float) -> tuple[WaveModel, Curve]:
     """The closed form on times of this run, and NCCL's curve by itself with as many CTAs as it likes, for the bound.
 
     The closed form takes NCCL's times beside the GEMM, which are longer: both want L2.
     """
     workload, ctas = bench.workload, base.strategy.comm_ctas
-    tiles = math.prod(base.config.tiles(workload.m, workload.n))
+    tiles = math.prod(base.tiles.tiles(workload.m, workload.n))
     nbytes, wave = tile_bytes(workload, base), bench.sms - ctas
     counts = {1, 2, 3, 4, 6, 8, 12, 16, 24}
     whole = moved_bytes(workload)
@@ -217,7 +217,7 @@ def make_models(bench: Bench, base: Trial, gemm_us: float) -> tuple[WaveModel, C
 
 
 def predict_tables(
-    study: Study, workload: GemmWorkload, base: Trial, model: WaveModel
+    study: Study, workload: GemmWorkload, base: tune.Candidate, model: WaveModel
 ) -> tuple[dict[Groups, float], float]:
     """What the simulation says of the partitions that the closed form likes best, and the milliseconds of that search.
 
@@ -230,7 +230,7 @@ def predict_tables(
     try:
         for groups in some:
             one = base.having(waves=groups)
-            timeline = workload.packed().predict(one.strategy, one.config, study.machine)
+            timeline = workload.packed().predict(one.strategy, one.tiles, study.machine)
             found[groups] = timeline.us
     except SyncopateError as error:
         study.say(f"no prediction from tables: {error}")
@@ -259,7 +259,7 @@ def measure_one_wave(study: Study, kind: GemmKind, shape: tuple[int, int, int]) 
     # As in the paper: a call takes whole waves.
     bases = base_trials(workload, study.options.comm_ctas[-1:])
     base = next(one for one in bases if one.strategy.slots is SlotShape.TILES)
-    tiles = math.prod(base.config.tiles(workload.m, workload.n))
+    tiles = math.prod(base.tiles.tiles(workload.m, workload.n))
     waves = -(-tiles // (bench.sms - base.strategy.comm_ctas))
     draw = random.Random(study.options.seed)
     some = choose_partitions(waves, 18, draw, regular_partitions(waves))

@@ -27,7 +27,7 @@ from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
 
-from syncopate import Target
+from syncopate import Target, tune
 from syncopate.choices import Direction, Realization
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
@@ -131,7 +131,7 @@ def measure_shape(
     m, n, k = shape
     workload = GemmWorkload(kind, m, n, k, session.world_size)
     packed = workload.packed()
-    default = Way(packed.default_strategy(packed.choose_config()))
+    default = Way(tune.Candidate(packed.default_strategy(packed.choose_config())))
     session.say(f"{kind.value} {name}: M {m}, N {n}, K {k}")
     data = make_data(workload, session)
     baselines = Baselines(workload, data, session)
@@ -179,7 +179,7 @@ def load_all(
         strategy = way.strategy
 
         def make(way: Way = way) -> LoadedGemm:
-            return workload.load(group, way.strategy, config=way.tuned, timeout=20.0)
+            return workload.load(group, way.strategy, config=way.candidate.config, timeout=20.0)
 
         program = session.attempt(way.name, make)
         if program is None:
@@ -199,7 +199,11 @@ def load_all(
             session.say(f"WRONG {way.name}: relative error {error:.2e}, same bits: {same}")
         entries += [
             make_entry(session, this, program, error, data)
-            for this in ([way] if way.tuned else [way, Way(strategy, zero_copy=True)])
+            for this in (
+                [way]
+                if way.candidate.config
+                else [way, Way(tune.Candidate(strategy), zero_copy=True)]
+            )
             if not this.zero_copy or (options.zero_copy and takes_symmetric(program))
         ]
     return entries, good
@@ -209,7 +213,7 @@ def list_ways(session: Session, workload: GemmWorkload, options: argparse.Namesp
     """What is compared."""
     packed = workload.packed()
     ways = [
-        Way(strategy)
+        Way(tune.Candidate(strategy))
         for strategy in strategies(
             options.workload,
             options.realizations.split(","),
@@ -228,7 +232,7 @@ def list_ways(session: Session, workload: GemmWorkload, options: argparse.Namesp
         tuned = session.attempt("auto", lambda: choose(subject, auto))
         if tuned is not None:
             session.say(str(tuned))
-            ways.append(Way(tuned.chosen.strategy, tuned=tuned.chosen.config))
+            ways.append(Way(tuned.chosen))
     return ways
 
 

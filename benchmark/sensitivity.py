@@ -22,11 +22,11 @@ from typing import Any
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmark.common.bench import Measured, Trial, default_trial
+from benchmark.common.bench import Measured, default_trial, facts
 from benchmark.common.report import format_us
 from benchmark.common.study import Study, format_head, format_table, make_parser, remake, spell
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.choices import Direction, Realization, TileOrder
 from syncopate.workloads import GemmKind
 
@@ -61,7 +61,7 @@ class Point:
     axis: str
     series: str
     at: int | str
-    trial: Trial
+    trial: tune.Candidate
 
 
 def main() -> int:
@@ -134,7 +134,7 @@ def measure_kind(study: Study, kind: GemmKind, seconds: float) -> dict[str, Any]
 AXES = ("splits", "comm_ctas", "order")
 
 
-def find_points(kind: GemmKind, default: Trial) -> Iterator[Point]:
+def find_points(kind: GemmKind, default: tune.Candidate) -> Iterator[Point]:
     """The trials of all axes."""
     moving: list[Realization] = [one for one in Realization if one is not Realization.NCCL]
     for realization, direction, splits in itertools.product(moving, Direction, SPLITS):
@@ -154,7 +154,7 @@ def find_points(kind: GemmKind, default: Trial) -> Iterator[Point]:
 
 def describe(point: Point, found: Measured) -> dict[str, Any]:
     """A point as plain data."""
-    name = point.trial.facts()["variant"]
+    name = facts(point.trial)["variant"]
     place = {"axis": point.axis, "series": point.series, "at": point.at}
     return {**place, "variant": name, "us": found.us, "rel_err": found.rel_err}
 

@@ -20,11 +20,11 @@ from typing import Any
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmark.common.bench import Bench, Measured, Trial, default_trial
+from benchmark.common.bench import Bench, Measured, default_trial, facts
 from benchmark.common.report import format_us
 from benchmark.common.study import Study, format_head, format_table, make_parser, remake, spell
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.choices import Direction, Realization
 from syncopate.workloads import GemmKind
 
@@ -82,7 +82,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find_trials(kind: GemmKind, default: Trial) -> Iterator[Trial]:
+def find_trials(kind: GemmKind, default: tune.Candidate) -> Iterator[tune.Candidate]:
     """Every realization, in both directions."""
     moving: list[Realization] = [one for one in Realization if one is not Realization.NCCL]
     for realization, direction in itertools.product(moving, Direction):
@@ -91,9 +91,9 @@ def find_trials(kind: GemmKind, default: Trial) -> Iterator[Trial]:
         yield default.having(realization=Realization.NCCL, combine=None, comm_ctas=16)
 
 
-def choose(tried: Mapping[Trial, Measured]) -> dict[Realization, Trial]:
+def choose(tried: Mapping[tune.Candidate, Measured]) -> dict[Realization, tune.Candidate]:
     """The faster direction of each realization."""
-    best: dict[Realization, Trial] = {}
+    best: dict[Realization, tune.Candidate] = {}
     for trial, found in tried.items():
         realization = Realization(trial.strategy.realization)
         if realization not in best or found.us < tried[best[realization]].us:
@@ -102,13 +102,13 @@ def choose(tried: Mapping[Trial, Measured]) -> dict[Realization, Trial]:
 
 
 def measure(
-    study: Study, bench: Bench, chosen: Mapping[Realization, Trial]
+    study: Study, bench: Bench, chosen: Mapping[Realization, tune.Candidate]
 ) -> Iterator[dict[str, Any]]:
     """The rows of a workload, as long as there is time; in a dry run what the model says of a call."""
     options = study.options
     if study.session is None:
         for trial, found in bench.survey(list(chosen.values()), 1).items():
-            yield {"name": trial.name, **trial.facts(), "p50_us": found.us}
+            yield {"name": trial.name, **facts(trial), "p50_us": found.us}
         return
     import torch
     from benchmark.common.beside import Work, make_others, measure_beside, measure_steadiness
@@ -141,7 +141,7 @@ def measure(
         if study.over():
             return
         for loaded in bench.load([trial], options.calls):
-            yield {**row(loaded.candidate), **trial.facts()}
+            yield {**row(loaded.candidate), **facts(trial)}
             loaded.program.synchronize()
             loaded.program.close()
 

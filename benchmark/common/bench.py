@@ -8,18 +8,16 @@ GPUs; `dry_bench` has the cost model in place of them, so that a script can be t
 from __future__ import annotations
 
 import abc
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from syncopate import GemmWorkload, Strategy
-from syncopate.choices import Realization
-from syncopate.kernels import GemmConfig
+from syncopate import GemmWorkload, tune
+from syncopate.choices import Realization, TileOrder
 from syncopate.model import Curve
 from syncopate.strategy_names import name_strategy
 
-__all__ = ["Alone", "Bench", "Measured", "Trial", "ascending_curve", "default_trial", "never"]
+__all__ = ["Alone", "Bench", "Measured", "ascending_curve", "default_trial", "facts", "never"]
 
 
 def never() -> bool:
@@ -27,39 +25,17 @@ def never() -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One way to run a workload."""
-
-    strategy: Strategy
-    config: GemmConfig
-
-    @property
-    def tiles(self) -> str:
-        """Rows and columns of a tile."""
-        return f"{self.config.block_m}x{self.config.block_n}"
-
-    @property
-    def name(self) -> str:
-        """For tables and messages."""
-        return f"{name_strategy(self.strategy)} on {self.tiles}"
-
-    def having(self, **choices: Any) -> Trial:
-        """The same with other choices of the strategy."""
-        return Trial(dataclasses.replace(self.strategy, **choices), self.config)
-
-    def facts(self) -> dict[str, Any]:
-        """Its choices as plain data, for files."""
-        strategy = self.strategy
-        order = strategy.order if isinstance(strategy.order, str) else strategy.order.value
-        return {
-            "variant": name_strategy(strategy),
-            "realization": Realization(strategy.realization).value,
-            "order": order,
-            "comm_ctas": strategy.count_dedicated() + strategy.count_library(),
-            "splits": strategy.splits,
-            "tiles": self.tiles,
-        }
+def facts(trial: tune.Candidate) -> dict[str, Any]:
+    """Choices as plain data, for files."""
+    strategy, tiles = trial.strategy, trial.tiles
+    return {
+        "variant": name_strategy(strategy),
+        "realization": Realization(strategy.realization).value,
+        "order": TileOrder(strategy.order).value,
+        "comm_ctas": strategy.count_dedicated() + strategy.count_library(),
+        "splits": strategy.splits,
+        "tiles": f"{tiles.block_m}x{tiles.block_n}",
+    }
 
 
 @dataclass(frozen=True)
@@ -125,8 +101,8 @@ class Bench(abc.ABC):
 
     @abc.abstractmethod
     def survey(
-        self, trials: Sequence[Trial], calls: int, over: Callable[[], bool] = never
-    ) -> dict[Trial, Measured]:
+        self, trials: Sequence[tune.Candidate], calls: int, over: Callable[[], bool] = never
+    ) -> dict[tune.Candidate, Measured]:
         """Few calls of each of many, one trial after another; those that do not run or are wrong are left out.
 
         Args:
@@ -137,8 +113,8 @@ class Bench(abc.ABC):
 
     @abc.abstractmethod
     def compare(
-        self, trials: Sequence[Trial], rounds: int, calls: int
-    ) -> tuple[Alone, dict[Trial, Measured]]:
+        self, trials: Sequence[tune.Candidate], rounds: int, calls: int
+    ) -> tuple[Alone, dict[tune.Candidate, Measured]]:
         """Checks some in `calls` calls of each, and then times them, taking turns with the baselines."""
 
     @abc.abstractmethod
@@ -159,11 +135,11 @@ class Bench(abc.ABC):
         """Frees what it has."""
 
 
-def default_trial(workload: GemmWorkload) -> Trial:
+def default_trial(workload: GemmWorkload) -> tune.Candidate:
     """What `GemmWorkload.load` takes if it is given nothing."""
     packed = workload.packed()
     config = packed.choose_config()
-    return Trial(packed.default_strategy(config), config)
+    return tune.Candidate(packed.default_strategy(config), config)
 
 
 def ascending_curve(sizes: Sequence[int], times: Sequence[float]) -> Curve:

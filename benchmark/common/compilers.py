@@ -7,9 +7,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, wait
 
-from benchmark.common.bench import Trial
-
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.choices import TileOrder
 from syncopate.compiler import Program
 from syncopate.errors import SyncopateError
@@ -20,7 +18,7 @@ MOST_PROCESSES = 16
 TIMEOUT_S = 20.0
 
 
-def find_codes(trials: Iterable[Trial]) -> list[Trial]:
+def find_codes(trials: Iterable[tune.Candidate]) -> list[tune.Candidate]:
     """One trial for each that may have code of its own: orders, waves, pauses and groups of rows are in tables."""
     codes = {
         trial.having(order=TileOrder.ARRIVAL, waves=(), pause=500, group_m=8): trial
@@ -41,9 +39,9 @@ class Compilers:
         cores = os.cpu_count() or 1
         self._processes = processes or min(MOST_PROCESSES, max(cores // 2, 1))
         self._pool: ProcessPoolExecutor | None = None
-        self._done: set[tuple[GemmWorkload, Trial]] = set()
+        self._done: set[tuple[GemmWorkload, tune.Candidate]] = set()
 
-    def compile(self, workload: GemmWorkload, trials: Iterable[Trial]) -> None:
+    def compile(self, workload: GemmWorkload, trials: Iterable[tune.Candidate]) -> None:
         """Compiles what has not been compiled; who needs what the compiler refuses finds out by compiling it again."""
         work = [(workload, trial) for trial in find_codes(trials)]
         work = [one for one in work if one not in self._done]
@@ -65,17 +63,17 @@ class Compilers:
             self._pool.shutdown()
 
 
-def compile_trial(workload: GemmWorkload, trial: Trial) -> Program:
+def compile_trial(workload: GemmWorkload, trial: tune.Candidate) -> Program:
     """The program of a trial.
 
     Raises:
         SyncopateError: The compiler refuses it.
     """
     packed = workload.packed()
-    return packed.compile(trial.strategy, config=trial.config, timeout=TIMEOUT_S)
+    return packed.compile(trial.strategy, config=trial.tiles, timeout=TIMEOUT_S)
 
 
-def _compile(workload: GemmWorkload, trial: Trial) -> bool:
+def _compile(workload: GemmWorkload, trial: tune.Candidate) -> bool:
     try:
         compile_trial(workload, trial)
     except SyncopateError:

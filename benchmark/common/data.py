@@ -2,7 +2,7 @@
 
 Every call of a check gets other data than the calls before it: one of a few random sets, scaled by a power of two,
 which scales the exact result, and every rounded one, alike. So each call's output differs from all earlier ones, at the
-cost of one float32 product per set.
+cost of few float32 products per set.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 from benchmark.common.session import Session
 
-from syncopate.workloads import GemmKind, GemmWorkload
+from syncopate.workloads import GemmWorkload
+from syncopate.workloads.reference import draw_factor, draw_input, draw_weight, multiply
 
 __all__ = ["SETS", "TOLERANCE", "GemmData", "make_data"]
 
@@ -81,43 +81,16 @@ def make_data(workload: GemmWorkload, session: Session) -> GemmData:
     Raises:
         SystemExit: It is not.
     """
-    m, n, k = workload.shape
-    kind = GemmKind(workload.kind)
     world, rank = session.world_size, session.rank
-    if m % world:
+    if workload.m % world:
         raise SystemExit(
-            f"--shapes: expects M to be a multiple of {world} ranks, as the baselines need, but got {m}"
+            f"--shapes: expects M to be a multiple of {world} ranks, as the baselines need, but got {workload.m}"
         )
-    generator = torch.Generator("cuda")
-
-    def draw(rows: int, seed: int) -> torch.Tensor:
-        generator.manual_seed(seed)
-        return torch.randn((rows, k), generator=generator, device="cuda").bfloat16()
-
-    block = slice(rank * (m // world), (rank + 1) * (m // world))
-    weight = draw(n, 1000 + rank)
-    if kind is GemmKind.AG_GEMM:
-        factors = [draw(m, i) for i in range(SETS)]
-        inputs = [whole[block].clone() for whole in factors]
-    else:
-        inputs = [draw(m, 10 * i + rank) for i in range(SETS)]
-        factors = inputs
-    if kind is GemmKind.A2A_GEMM:
-        factors = [_exchange(given) for given in inputs]
-    references = []
-    for a in factors:
-        product = a.float() @ weight.float().T
-        if kind.sums:
-            dist.all_reduce(product)
-        if kind is GemmKind.GEMM_RS:
-            product = product[block].clone()
-        if kind is GemmKind.GEMM_A2A:
-            product = _exchange(product)
-        references.append(product)
-    return GemmData(workload.shape, inputs, factors, weight, references)
-
-
-def _exchange(blocks: torch.Tensor) -> torch.Tensor:
-    received = torch.empty_like(blocks)
-    dist.all_to_all_single(received, blocks)
-    return received
+    seeds = [17 * number for number in range(SETS)]
+    # Not a part of what all ranks gather.
+    given = [draw_input(workload, rank, seed, "cuda").clone() for seed in seeds]
+    factors = [draw_factor(workload, rank, seed, "cuda") for seed in seeds]
+    # One B for all sets, so it is that of the first.
+    weight = draw_weight(workload, rank, seeds[0], "cuda")
+    references = [multiply(workload, rank, seed, "cuda", weight_seed=seeds[0]) for seed in seeds]
+    return GemmData(workload.shape, given, factors, weight, references)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from benchmark.common.bench import Alone, Bench, Measured, Trial, never
+from benchmark.common.bench import Alone, Bench, Measured, never
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.model import Curve, Machine, predict_gemm_us
@@ -29,8 +29,8 @@ class DryBench(Bench):
         return self.machine.sms
 
     def survey(
-        self, trials: Sequence[Trial], calls: int, over: Callable[[], bool] = never
-    ) -> dict[Trial, Measured]:
+        self, trials: Sequence[tune.Candidate], calls: int, over: Callable[[], bool] = never
+    ) -> dict[tune.Candidate, Measured]:
         """Predictions."""
         found = {}
         for trial in trials:
@@ -42,8 +42,8 @@ class DryBench(Bench):
         return found
 
     def compare(
-        self, trials: Sequence[Trial], rounds: int, calls: int
-    ) -> tuple[Alone, dict[Trial, Measured]]:
+        self, trials: Sequence[tune.Candidate], rounds: int, calls: int
+    ) -> tuple[Alone, dict[tune.Candidate, Measured]]:
         """Predictions; of the baselines, cuBLAS is taken to be as fast as our kernel."""
         workload = self.workload.packed()
         config = workload.choose_config()
@@ -65,17 +65,17 @@ class DryBench(Bench):
         kind = GemmKind(self.workload.kind)
         return self.machine.find_collective(kind.collective, self.workload.world_size, ctas)
 
-    def _predict(self, trial: Trial) -> float | None:
+    def _predict(self, trial: tune.Candidate) -> float | None:
         try:
-            timeline = self.workload.packed().predict(trial.strategy, trial.config, self.machine)
+            timeline = self.workload.packed().predict(trial.strategy, trial.tiles, self.machine)
         except SyncopateError:
             return None  # As on GPUs: the compiler refuses it.
         return timeline.us
 
 
-def tile_bytes(workload: GemmWorkload, trial: Trial) -> int:
+def tile_bytes(workload: GemmWorkload, trial: tune.Candidate) -> int:
     """Bytes of a tile of C."""
-    return trial.config.block_m * trial.config.block_n * DTYPES[workload.dtype].nbytes
+    return trial.tiles.block_m * trial.tiles.block_n * DTYPES[workload.dtype].nbytes
 
 
 def moved_bytes(workload: GemmWorkload) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from benchmark.common.bench import Trial
+from benchmark.common.bench import facts
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.model import Machine, find_readiness, predict
 
 __all__ = ["SAMPLES", "measure_evenness"]
@@ -16,7 +16,9 @@ SAMPLES = 33
 """Points of time, from the first tile's begin to the last one's end, at which bytes are noted."""
 
 
-def measure_evenness(workload: GemmWorkload, trial: Trial, machine: Machine) -> dict[str, Any]:
+def measure_evenness(
+    workload: GemmWorkload, trial: tune.Candidate, machine: Machine
+) -> dict[str, Any]:
     """What is ready for the peers of the rank that computes them least evenly, and the predicted time of the call.
 
     Args:
@@ -32,8 +34,8 @@ def measure_evenness(workload: GemmWorkload, trial: Trial, machine: Machine) -> 
         SyncopateError: As for `GemmWorkload.predict` and `find_readiness`.
     """
     packed = workload.packed()
-    schedule = packed.schedule(trial.strategy, trial.config)
-    timeline = predict(schedule, packed.cost(trial.config, machine), machine)
+    schedule = packed.schedule(trial.strategy, trial.tiles)
+    timeline = predict(schedule, packed.cost(trial.tiles, machine), machine)
     found = find_readiness(schedule, timeline)
     worst = max(found, key=lambda one: (one.spread, one.unsteadiness))
     at = np.linspace(worst.begin_us, worst.end_us, SAMPLES)
@@ -43,7 +45,7 @@ def measure_evenness(workload: GemmWorkload, trial: Trial, machine: Machine) -> 
     return {
         "ranks": workload.world_size,
         "machine": timeline.machine,
-        "order": trial.facts()["order"],
+        "order": facts(trial)["order"],
         "rank": worst.rank,
         "spread": worst.spread,
         "unsteadiness": worst.unsteadiness,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from benchmark.common.baselines import Baselines
-from benchmark.common.bench import Alone, Bench, Measured, Trial, ascending_curve, never
+from benchmark.common.bench import Alone, Bench, Measured, ascending_curve, never
 from benchmark.common.compilers import Compilers, compile_trial
 from benchmark.common.data import SETS, TOLERANCE, make_data
 from benchmark.common.session import Candidate, Session
 
-from syncopate import GemmWorkload
+from syncopate import GemmWorkload, tune
 from syncopate.model import Curve
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
@@ -40,7 +40,7 @@ class LoadedTrial:
         candidate: What makes its calls.
     """
 
-    trial: Trial
+    trial: tune.Candidate
     program: LoadedGemm
     error: float
     candidate: Candidate
@@ -69,7 +69,7 @@ class Ranks:
             self._limited[ctas] = dist.new_group(backend="nccl", pg_options=options)
         return self._limited[ctas]
 
-    def compile(self, workload: GemmWorkload, trials: Sequence[Trial]) -> None:
+    def compile(self, workload: GemmWorkload, trials: Sequence[tune.Candidate]) -> None:
         """Has the programs compiled into the cache on disk, by rank 0's processes; all ranks wait for them."""
         if self.session.rank == 0:
             self._compilers.compile(workload, trials)
@@ -97,8 +97,8 @@ class GpuBench(Bench):
         return int(torch.cuda.get_device_properties().multi_processor_count)
 
     def survey(
-        self, trials: Sequence[Trial], calls: int, over: Callable[[], bool] = never
-    ) -> dict[Trial, Measured]:
+        self, trials: Sequence[tune.Candidate], calls: int, over: Callable[[], bool] = never
+    ) -> dict[tune.Candidate, Measured]:
         """One call of each with each set of inputs is checked before."""
         self._ranks.compile(self.workload, trials)
         found = {}
@@ -116,8 +116,8 @@ class GpuBench(Bench):
         return found
 
     def compare(
-        self, trials: Sequence[Trial], rounds: int, calls: int
-    ) -> tuple[Alone, dict[Trial, Measured]]:
+        self, trials: Sequence[tune.Candidate], rounds: int, calls: int
+    ) -> tuple[Alone, dict[tune.Candidate, Measured]]:
         """All have programs of their own."""
         loaded = self.load(trials, calls)
         base = self.baselines
@@ -146,13 +146,13 @@ class GpuBench(Bench):
             one.program.close()
         return alone, found
 
-    def load(self, trials: Sequence[Trial], calls: int) -> list[LoadedTrial]:
+    def load(self, trials: Sequence[tune.Candidate], calls: int) -> list[LoadedTrial]:
         """Compiles, loads and checks; what does not run or is wrong is left out. Whoever calls closes the programs."""
         self._ranks.compile(self.workload, trials)
         loaded = []
         for trial in dict.fromkeys(trials):
 
-            def make(trial: Trial = trial) -> LoadedGemm:
+            def make(trial: tune.Candidate = trial) -> LoadedGemm:
                 return LoadedGemm(self.workload, compile_trial(self.workload, trial), self.group)
 
             program = self.session.attempt(trial.name, make)
@@ -227,7 +227,7 @@ class GpuBench(Bench):
         gc.collect()
         torch.cuda.empty_cache()
 
-    def _place(self, trial: Trial) -> LoadedGemm | None:
+    def _place(self, trial: tune.Candidate) -> LoadedGemm | None:
         """The one loaded program with the trial's tables, and its code if that is another."""
         compiled = self.session.attempt(trial.name, lambda: compile_trial(self.workload, trial))
         if compiled is None:
@@ -245,7 +245,7 @@ class GpuBench(Bench):
         self._program = placed
         return placed
 
-    def _check(self, trial: Trial, program: LoadedGemm, calls: int) -> float | None:
+    def _check(self, trial: tune.Candidate, program: LoadedGemm, calls: int) -> float | None:
         """The largest relative error over the ranks; None, and a note, if it is wrong or a call fails."""
 
         def check() -> tuple[float, bool]:
@@ -274,7 +274,7 @@ class GpuBench(Bench):
             return None
         return error
 
-    def _candidate(self, trial: Trial, program: LoadedGemm) -> Candidate:
+    def _candidate(self, trial: tune.Candidate, program: LoadedGemm) -> Candidate:
         def call(i: int) -> torch.Tensor:
             out: torch.Tensor = program(a=self.data.inputs[i], b=self.data.weight)
             return out

@@ -10,9 +10,8 @@ from typing import Any
 
 from syncopate import Strategy
 from syncopate.choices import Combine, Direction, Realization, names_of
-from syncopate.kernels import GemmConfig
 from syncopate.runtime.interface import TensorParam
-from syncopate.strategy_names import name_strategy, read_strategy_name
+from syncopate.strategy_names import read_strategy_name
 from syncopate.tune import Candidate
 from syncopate.workloads import GemmKind
 
@@ -30,25 +29,29 @@ class Way:
     """One way to run a workload.
 
     Attributes:
-        strategy: The choices.
+        candidate: The choices; with tiles if a tuner has chosen them together with the strategy.
         zero_copy: The input is written into the symmetric buffer by whoever makes it.
-        tuned: The tiles that a tuner has chosen together with the strategy.
     """
 
-    strategy: Strategy
+    candidate: Candidate
     zero_copy: bool = False
-    tuned: GemmConfig | None = None
+
+    @property
+    def strategy(self) -> Strategy:
+        """The choices of the plan."""
+        return self.candidate.strategy
 
     @property
     def name(self) -> str:
         """For tables and messages."""
-        name = name_strategy(self.strategy) + (_ZERO_COPY if self.zero_copy else "")
-        return name if self.tuned is None else AUTO + Candidate(self.strategy, self.tuned).name
+        tuned = "" if self.candidate.config is None else AUTO
+        return tuned + self.candidate.name + (_ZERO_COPY if self.zero_copy else "")
 
 
 def read_way(name: str) -> Way:
-    """The way that has this name."""
-    return Way(read_strategy_name(name.removesuffix(_ZERO_COPY)), name.endswith(_ZERO_COPY))
+    """The way that has this name, if no tuner has chosen it."""
+    strategy = read_strategy_name(name.removesuffix(_ZERO_COPY))
+    return Way(Candidate(strategy), name.endswith(_ZERO_COPY))
 
 
 def strategies(

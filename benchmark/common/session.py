@@ -8,14 +8,13 @@ rounds.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
-import torch.distributed as dist
+
+from syncopate.runtime.session import Session as Ranks
 
 HOLD_CYCLES = 1_000_000  # about half a millisecond, more than any candidate needs to enqueue a call
 
@@ -43,40 +42,8 @@ class Candidate:
         return statistics.median(self.times_us)
 
 
-class Session:
-    """torch.distributed, this rank's GPU, and collective timing."""
-
-    def __init__(self) -> None:
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-        self.rank = dist.get_rank()
-        self.world_size = dist.get_world_size()
-        self._line = torch.zeros(1, device="cuda")
-
-    def align(self) -> None:
-        """Makes the current stream wait until every rank's stream is here."""
-        dist.all_reduce(self._line)
-
-    def maximum(self, values: Sequence[float]) -> list[float]:
-        """The largest of each value over the ranks, on every rank."""
-        tensor = torch.tensor(values, dtype=torch.float64, device="cuda")
-        dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
-        return [float(value) for value in tensor.tolist()]
-
-    def agree(self, good: bool) -> bool:
-        """Whether it is good on every rank."""
-        return self.maximum([0.0 if good else 1.0])[0] == 0.0
-
-    def attempt(self, what: str, make: Callable[[], Any]) -> Any:
-        """What `make` returns, or None on every rank if it fails on any."""
-        result, failed = None, False
-        try:
-            result = make()
-        except Exception as error:
-            # Whatever it is: ranks that went on alone would wait for this one for ever.
-            failed = True
-            print(f"{what} on rank {self.rank}: {error}", flush=True)
-        return result if self.agree(not failed) else None
+class Session(Ranks):
+    """This rank's GPU and the others, with collective timing."""
 
     def compare(
         self,
@@ -117,12 +84,3 @@ class Session:
         candidate.call(index)
         end.record()
         return start, end
-
-    def say(self, text: str) -> None:
-        """Prints on rank 0."""
-        if self.rank == 0:
-            print(text, flush=True)
-
-    def close(self) -> None:
-        """Leaves the group."""
-        dist.destroy_process_group()

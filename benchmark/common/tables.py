@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmark.common.programs import AUTO, Way, read_way
 
 from syncopate import Strategy
+from syncopate.tune import Candidate
 from syncopate.workloads import GemmKind
 
 __all__ = ["Measured", "read_table"]
@@ -78,6 +79,7 @@ def _way(row: dict[str, str]) -> Way:
             direction=row["direction"],
             splits=int(row["splits"]),
             pause=int(row["pause"]),
+            comm_ctas=8,
         )
-        return Way(strategy, zero_copy=row["input"] == "zero_copy")
+        return Way(Candidate(strategy), zero_copy=row["input"] == "zero_copy")
     return read_way(row["variant"].removesuffix(" (default)"))

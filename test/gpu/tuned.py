@@ -61,7 +61,7 @@ def drop_broken(group: ProcessGroup) -> None:
     subject = GemmSubject(workload, syncopate.Target.current())
     default = subject.space.default
     large = Candidate(default.strategy, GemmConfig(num_stages=6))
-    engine = default.having({"realization": "copy_engine"})
+    engine = default.having(realization="copy_engine")
     movers = ((default.value("realization"), default.value("direction")),)
     movers += ((engine.value("realization"), engine.value("direction")),)
     axes = (

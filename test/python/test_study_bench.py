@@ -12,7 +12,7 @@ from studies import load
 
 torch = pytest.importorskip("torch")
 
-from syncopate import GemmWorkload, Strategy  # noqa: E402
+from syncopate import GemmWorkload, Strategy, tune  # noqa: E402
 from syncopate.errors import SyncopateError  # noqa: E402
 from syncopate.kernels import GemmConfig  # noqa: E402
 from syncopate.runtime import cuda  # noqa: E402
@@ -259,7 +259,6 @@ def driver(monkeypatch):
 @pytest.mark.parametrize("rank", [0, 1, 2])
 @pytest.mark.parametrize("n", [256, 264])
 def test_events_stand_behind_the_waits_for_what_is_copied(driver, rank, n):
-    ready = load("common.ready")
     workload = GemmWorkload("gemm_rs", 384, n, 64, 3)
     config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2, num_ctas=4)
     strategy = Strategy(realization="copy_engine", splits=2, combine="role")
@@ -285,7 +284,7 @@ def test_events_stand_behind_the_waits_for_what_is_copied(driver, rank, n):
         return event, record
 
     ranges = [(base, base + memory.nbytes) for base in bases]
-    parts = ready.watch(engine, ranges, rank, make_event)
+    parts = engine.watch_copies(ranges, rank, make_event)
     # Each of the two others gets a third of the rows, in two pieces.
     got = {peer: [part.nbytes[peer] for part in parts if peer in part.nbytes] for peer in range(3)}
     assert got.pop(rank) == []
@@ -312,7 +311,7 @@ def test_unsteadiness_by_hand():
 def test_programs_are_compiled_ahead_once_for_each_code(monkeypatch, tmp_path, root, capsys):
     compilers = load("common.compilers")
     config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=2, num_ctas=4)
-    one = bench.Trial(Strategy(), config)
+    one = tune.Candidate(Strategy(), config)
     trials = [one, one.having(order="paced", pause=9), one.having(realization="copy_engine")]
     assert [trial.strategy.realization.value for trial in compilers.find_codes(trials)] == [
         "ldst_colocated",

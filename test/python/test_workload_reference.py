@@ -9,7 +9,12 @@ from syncopate.workloads import GemmKind
 
 torch = pytest.importorskip("torch")
 
-from syncopate.workloads.reference import draw_input, draw_weight, multiply  # noqa: E402
+from syncopate.workloads.reference import (  # noqa: E402
+    draw_factor,
+    draw_input,
+    draw_weight,
+    multiply,
+)
 
 CONFIG = GemmConfig(block_m=32, block_n=32, block_k=32, num_warps=4, num_stages=2, num_ctas=4)
 
@@ -31,6 +36,31 @@ def test_reference_is_what_a_program_gives(kind, world):
         assert right.shape == out.shape
         error = np.linalg.norm(out - right) / np.linalg.norm(right)
         assert error < 2e-3
+
+
+@pytest.mark.parametrize("kind", list(GemmKind))
+def test_result_follows_from_factors(kind):
+    """With one B for several sets of inputs, as benchmarks have it."""
+    world, seed, other = 3, 5, 9
+    workload = GemmWorkload(kind, 96, 40, 64, world, "f32")
+    products = [
+        draw_factor(workload, rank, seed, "cpu").double()
+        @ draw_weight(workload, rank, other, "cpu").double().T
+        for rank in range(world)
+    ]
+    for rank in range(world):
+        rows = slice(32 * rank, 32 * rank + 32)
+        right = {
+            GemmKind.AG_GEMM: lambda rank=rank: products[rank],
+            GemmKind.A2A_GEMM: lambda rank=rank: products[rank],
+            GemmKind.GEMM_AR: lambda: sum(products),
+            GemmKind.GEMM_RS: lambda rows=rows: sum(products)[rows],
+            GemmKind.GEMM_A2A: lambda rows=rows: torch.cat([one[rows] for one in products]),
+        }[kind]()
+        found = multiply(workload, rank, seed, "cpu", weight_seed=other)
+        assert found.shape == right.shape
+        assert (found - right).norm() < 1e-5 * right.norm()
+        assert (multiply(workload, rank, seed, "cpu") - right).norm() > 0.1 * right.norm()
 
 
 @pytest.mark.parametrize("kind", list(GemmKind))

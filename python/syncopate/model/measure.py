@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from syncopate.abi import LibraryCall, Realization
 from syncopate.model import probes
@@ -27,9 +27,11 @@ from syncopate.model.machine import CollectiveCurve, Machine, Source
 from syncopate.model.machine_file import load_machine, machine_path, save_machine
 from syncopate.model.measure_gemm import measure_gemms
 from syncopate.model.presets import find_preset, preset_names
-from syncopate.model.ranks import Ranks
 from syncopate.model.simulation import predict
 from syncopate.model.topology import TopologyKind
+
+if TYPE_CHECKING:
+    from syncopate.model.ranks import Ranks
 
 __all__ = ["main"]
 
@@ -213,6 +215,8 @@ def main() -> int:
     base = (
         find_preset(options.base) if options.base in preset_names() else load_machine(options.base)
     )
+    from syncopate.model.ranks import Ranks
+
     ranks = Ranks(options.budget)
     begin = time.monotonic()
     machine = measure_machine(ranks, base)
@@ -225,7 +229,7 @@ def main() -> int:
         ranks.say(
             "also taken from there, since it failed or time was over: " + ", ".join(ranks.left_out)
         )
-    ranks.dist.destroy_process_group()
+    ranks.close()
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from syncopate.model.calibration import (
     GemmTime,
@@ -16,7 +16,9 @@ from syncopate.model.calibration import (
 )
 from syncopate.model.gemm import gemm_cost, predict_gemm_us
 from syncopate.model.machine import Machine
-from syncopate.model.ranks import Ranks
+
+if TYPE_CHECKING:
+    from syncopate.model.ranks import Ranks
 
 __all__ = ["measure_gemms"]
 

@@ -1,13 +1,16 @@
-"""The ranks of a measurement: torch.distributed, this rank's GPU, and the one way in which anything is timed."""
+"""The ranks of a measurement of a machine: a budget, and the one way in which anything is timed."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 import statistics
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from syncopate.runtime.session import Session
 
 if TYPE_CHECKING:
     from syncopate.abi import LibraryCall
@@ -19,44 +22,22 @@ __all__ = ["Ranks"]
 ROUNDS: Final = 7
 
 
-class Ranks:
-    """This rank's GPU and the others."""
+class Ranks(Session):
+    """This rank's GPU and the others, for a limited time."""
 
     def __init__(self, budget: float) -> None:
-        import torch
-        import torch.distributed as dist
-
-        self.torch, self.dist = torch, dist
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        super().__init__()
         properties = torch.cuda.get_device_properties()
         self.gpu, self.sms = str(properties.name), int(properties.multi_processor_count)
-        self._line = torch.zeros(1, device="cuda")
         self._end = time.monotonic() + budget
         self.left_out: list[str] = []
 
-    def maximum(self, value: float) -> float:
-        """The largest over the ranks, on every rank."""
-        tensor = self.torch.tensor([value], dtype=self.torch.float64, device="cuda")
-        self.dist.all_reduce(tensor, op=self.dist.ReduceOp.MAX)
-        return float(tensor.item())
-
     def attempt(self, what: str, measure: Callable[[], Any]) -> Any:
         """What `measure` returns; None on every rank if it fails on any, or if the budget is spent."""
-        if self.maximum(time.monotonic() - self._end) > 0:
+        in_time = self.agree(time.monotonic() < self._end)
+        result = super().attempt(what, measure) if in_time else None
+        if result is None:
             self.left_out.append(what)
-            return None
-        result, failed = None, 0.0
-        try:
-            result = measure()
-        except Exception as error:
-            # Whatever it is: ranks that went on alone would wait for this one for ever.
-            failed = 1.0
-            print(f"{what} on rank {self.rank}: {error}", flush=True)
-        if self.maximum(failed):
-            self.left_out.append(what)
-            return None
         return result
 
     def measure_program(
@@ -75,7 +56,7 @@ class Ranks:
 
         times = []
         for _ in range(ROUNDS + 2):
-            times.append(self.maximum(time_call_us(call, lambda: self.dist.all_reduce(self._line))))
+            times += self.maximum([time_call_us(call, self.align)])
         return statistics.median(times[2:])
 
     def time_program(self, program: Any, **tensors: Any) -> float:
@@ -98,7 +79,7 @@ class Ranks:
         from syncopate.abi import CommandReduction, LibraryCall
         from syncopate.runtime import ProcessGroup
 
-        torch, world = self.torch, self.world_size
+        world = self.world_size
         library = ProcessGroup().library(self.rank, ctas)
         stream = torch.cuda.current_stream().cuda_stream
         whole = torch.zeros(nbytes // 2 // world * world, device="cuda", dtype=torch.bfloat16)
@@ -133,7 +114,7 @@ class Ranks:
         ]
         constants = {**config.constexprs(), **config.options()}
         if config.parts is not None and config.parts > 1:
-            torch, slots = self.torch, (ctas, config.block_m, config.block_n)
+            slots = (ctas, config.block_m, config.block_n)
             constants |= {"SPLIT": True, "parts": config.parts}
             constants["work_ptr"] = torch.empty(slots, dtype=torch.float32, device="cuda")
             constants["counters_ptr"] = torch.zeros(ctas, dtype=torch.int32, device="cuda")
@@ -141,9 +122,4 @@ class Ranks:
 
     def random(self, *shape: int) -> Any:
         """A random matrix of bf16 on this rank's GPU."""
-        return self.torch.randn(shape, device="cuda", dtype=self.torch.bfloat16)
-
-    def say(self, text: str) -> None:
-        """Prints on rank 0."""
-        if self.rank == 0:
-            print(text, flush=True)
+        return torch.randn(shape, device="cuda", dtype=torch.bfloat16)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from syncopate.abi import SignalKind, StateWord
+from syncopate.errors import InternalError
 from syncopate.runtime import cuda
 from syncopate.runtime.engine_plan import (
     AwaitWord,
@@ -53,6 +54,22 @@ class Leg:
     meeting: int
     parts: list[list[_Bound]] = field(default_factory=lambda: [[]])
 
+
+@dataclass
+class CopyWait:
+    """A wait of a side stream, and what is copied to other ranks behind it.
+
+    Attributes:
+        nbytes: By the rank to which they go.
+        event: What is recorded when the wait is over.
+    """
+
+    nbytes: dict[int, int]
+    event: Any
+
+
+_WAITS = ("cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2")
+_FLAG_BYTES = 4
 
 HIGH_PRIORITY = -5  # the driver clamps it to the highest that the GPU has
 
@@ -155,6 +172,43 @@ class Engine:
             word = StateWord.ENGINE_ONE if one else StateWord.ENGINE_EPOCH
             self._add("cuMemcpyAsync", op.address, state + 4 * word, 4)
 
+    def watch_copies(
+        self,
+        ranges: Sequence[tuple[int, int]],
+        own: int,
+        make_event: Callable[[], tuple[Any, Callable[[], int]]],
+    ) -> list[CopyWait]:
+        """Has an event recorded, in every call from now on, behind each wait that copies to other ranks follow.
+
+        Args:
+            ranges: Begin and end of each rank's memory, as this process sees it.
+            own: The rank.
+            make_event: Gives an event, and what records it on the side stream.
+
+        Returns:
+            The waits, in the order of the list.
+
+        Raises:
+            InternalError: Some copies read an input that the caller may move, and so have places of their own.
+        """
+        if self._reading:
+            raise InternalError("places of copies out of an input must not move")
+        watched = []
+        for bound in (part for leg in self.legs for part in leg.parts):
+            copied: dict[int, int] = {}
+            for _, args, name in bound:
+                target, nbytes = _find_copy(name, args)
+                places = (r for r, (begin, end) in enumerate(ranges) if begin <= target < end)
+                peer = next(places, own)
+                if nbytes > _FLAG_BYTES and peer != own:
+                    copied[peer] = copied.get(peer, 0) + nbytes
+            waits = sum(name in _WAITS for _, _, name in bound[:2])
+            if copied and waits:
+                event, record = make_event()
+                bound.insert(waits, (record, (), "an event"))
+                watched.append(CopyWait(copied, event))
+        return watched
+
     def silence(self, epoch: int) -> None:
         """Makes the mirror tell nobody anything, as the kernel that gave up call `epoch` did with the words."""
         self._mirror[:] = [epoch - 1, 0]
@@ -185,6 +239,16 @@ class Engine:
             cuda.call("cuEventDestroy_v2", self._fork)
             cuda.call("cuEventDestroy_v2", self._join)
             self.stream = 0
+
+
+def _find_copy(name: str, args: Sequence[Any]) -> tuple[int, int]:
+    """Where a call copies to, and how many bytes."""
+    if name == "cuMemcpyAsync":
+        return args[0].value, args[2].value
+    if name == "cuMemcpy2DAsync_v2":
+        copy = args[0]._obj
+        return copy.dst_device, copy.width * copy.height
+    return 0, 0
 
 
 def _bind(name: str, *args: Any) -> _Bound:

@@ -14,6 +14,7 @@ import torch
 from syncopate.agreement import require
 from syncopate.errors import DeviceWaitTimeout, InternalError, PeerFault, SyncopateError
 from syncopate.runtime import cuda
+from syncopate.runtime.engine import CopyWait
 from syncopate.runtime.faults import decode_fault
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
@@ -320,6 +321,25 @@ class LoadedProgram:
         """Memory of a rank's GPU that the program has: symmetric memory, tables, scratch, outputs in rows."""
         own = max(state.device_bytes for state in self._ranks.values())
         return own + (0 if self._memory is None else self._nbytes)
+
+    def watch_copies(
+        self, make_event: Callable[[int], tuple[Any, Callable[[], int]]], rank: int | None = None
+    ) -> list[CopyWait]:
+        """Has an event recorded behind each wait of a side stream that copies to other ranks follow, for measurements.
+
+        Args:
+            make_event: Given the raw handle of the stream, gives an event and what records it there.
+            rank: A local rank; may be left out if there is one.
+
+        Returns:
+            The waits, in their order; none without copy engines.
+        """
+        state = self._state(rank)
+        if state.engine is None or self._memory is None:
+            return []
+        stream = state.engine.stream
+        ranges = [(begin, begin + self._nbytes) for begin in self._memory.addresses]
+        return state.engine.watch_copies(ranges, state.rank, lambda: make_event(stream))
 
     def _state(self, rank: int | None) -> RankState:
         if rank is None and len(self._ranks) == 1:

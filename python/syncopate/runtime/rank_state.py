@@ -92,11 +92,11 @@ class RankState:
         tables = program.rank_tables(rank)
         device = torch.device("cuda", self.device)
 
-        self._memory: torch.Tensor | None = (own := memory.tensors[rank])
+        self._memory: torch.Tensor | None = (block := memory.tensors[rank])
         flags = torch.from_numpy(initial_flags(program.signal_layout, program.world_size))
-        own[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
+        block[plan.flags : plan.flags + 4 * flags.numel()].copy_(flags.view(torch.uint8))
         self._buffers = {
-            spec.name: (spec, own[at : at + spec.nbytes])
+            spec.name: (spec, block[at : at + spec.nbytes])
             for spec, at in zip(program.buffers, plan.buffers, strict=True)
         }
         self.inputs: dict[str, torch.Tensor] = {

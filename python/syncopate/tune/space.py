@@ -80,9 +80,19 @@ class Candidate:
         except (KeyError, TypeError, ValueError) as error:
             raise SyncopateError(f"candidate: malformed: {error!r}") from error
 
-    def having(self, change: Mapping[str, Any]) -> Candidate:
-        """The candidate with other values on some axes."""
-        choices = dict(change)
+    @property
+    def tiles(self) -> GemmConfig:
+        """The tiles of a GEMM.
+
+        Raises:
+            SyncopateError: The kernel is the caller's, with tiles of its own.
+        """
+        if self.config is None:
+            raise SyncopateError(f"candidate {self.name}: has no tiles of a GEMM")
+        return self.config
+
+    def having(self, **choices: Any) -> Candidate:
+        """The candidate with other values on some axes: choices of the strategy, and `tiles`."""
         config = choices.pop(TILES, self.config)
         return Candidate(dataclasses.replace(self.strategy, **choices), config)
 
@@ -126,7 +136,7 @@ class Axis:
         """The candidates that differ from one on this axis alone, in order."""
         if self.applies(candidate):
             for point in self.values:
-                moved = candidate.having(dict(zip(self.names, point, strict=True)))
+                moved = candidate.having(**dict(zip(self.names, point, strict=True)))
                 if moved != candidate:
                     yield moved
 

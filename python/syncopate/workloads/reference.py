@@ -12,7 +12,7 @@ import torch
 from syncopate.runtime.tensors import torch_dtype
 from syncopate.workloads.gemm import GemmKind, GemmWorkload
 
-__all__ = ["draw_input", "draw_weight", "multiply"]
+__all__ = ["draw_factor", "draw_input", "draw_weight", "multiply"]
 
 
 def draw_input(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
@@ -34,8 +34,30 @@ def draw_weight(workload: GemmWorkload, rank: int, seed: int, device: Any) -> to
     return memory[:, :columns]
 
 
-def multiply(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
-    """What a call gives a rank, in float32, but for A."""
+def draw_factor(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch.Tensor:
+    """The A that a rank's GEMM multiplies: what it passes, or what has moved before."""
+    kind, block = GemmKind(workload.kind), _block(workload, rank)
+    if kind is GemmKind.AG_GEMM:
+        return _draw((workload.m, workload.k), seed, workload, device)
+    if kind is GemmKind.A2A_GEMM:
+        ranks = range(workload.world_size)
+        return torch.cat([draw_input(workload, of, seed, device)[block] for of in ranks])
+    return draw_input(workload, rank, seed, device)
+
+
+def multiply(
+    workload: GemmWorkload, rank: int, seed: int, device: Any, *, weight_seed: int | None = None
+) -> torch.Tensor:
+    """What a call gives a rank, in float32, but for A.
+
+    Args:
+        workload: The workload.
+        rank: The rank.
+        seed: Of the operands.
+        device: Where.
+        weight_seed: Of B, if it was drawn with another.
+    """
+    seed_of_b = seed if weight_seed is None else weight_seed
     kind, block = GemmKind(workload.kind), _block(workload, rank)
     ranks = range(workload.world_size)
 
@@ -43,13 +65,11 @@ def multiply(workload: GemmWorkload, rank: int, seed: int, device: Any) -> torch
         return draw_input(workload, of, seed, device).float()
 
     def b(of: int) -> torch.Tensor:
-        weight = draw_weight(workload, of, seed, device).float()
+        weight = draw_weight(workload, of, seed_of_b, device).float()
         return weight if workload.transpose_b else weight.T
 
-    if kind is GemmKind.AG_GEMM:
-        return torch.cat([a(of) for of in ranks]) @ b(rank)
-    if kind is GemmKind.A2A_GEMM:
-        return torch.cat([a(of)[block] for of in ranks]) @ b(rank)
+    if kind.is_before:
+        return draw_factor(workload, rank, seed, device).float() @ b(rank)
     if kind is GemmKind.GEMM_A2A:
         return torch.cat([a(of)[block] @ b(of) for of in ranks])
     rows = block if kind is GemmKind.GEMM_RS else slice(None)
