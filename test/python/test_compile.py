@@ -232,7 +232,7 @@ def test_kernel_has_to_be_a_triton_function():
         {"group_m": -1},
         {"pause": -1},
         {"pause": 2_000_000},
-        {"comm_ctas": 0},
+        {"comm_ctas": -1},
         {"comm_ctas": 65_537},
     ],
 )

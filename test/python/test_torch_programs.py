@@ -381,3 +381,33 @@ def test_factors_are_copied_only_where_kernels_could_not_read_them():
     for odd in (x.t(), shifted):
         made = align(odd)
         assert torch.equal(made, odd) and made.is_contiguous() and made.data_ptr() % 16 == 0
+
+
+def test_programs_of_a_destroyed_group_are_freed_when_another_one_comes(monkeypatch):
+    """Whatever its name is; else they would keep its memory and communicators for ever."""
+    closed = []
+
+    class Made(programs._Programs):
+        def __init__(self, group):
+            self.group = group
+
+        def close(self):
+            closed.append(self.group)
+
+    named = {}
+    monkeypatch.setattr(programs, "_groups", {})
+    monkeypatch.setattr(programs, "_Programs", Made)
+    monkeypatch.setattr(programs, "find_group", named.get)
+    world = types.SimpleNamespace(pg_map={"first": 1, "second": 1, "third": 1})
+    monkeypatch.setattr(programs.distributed_c10d, "_world", world)
+    named.update(a="first", b="second")
+    assert programs._programs("a") is programs._programs("a")
+    assert programs._programs("b").group == "second" and not closed
+    del world.pg_map["first"]
+    named["a"] = "third"
+    assert programs._programs("a").group == "third"
+    assert closed == ["first"] and set(programs._groups) == {"a", "b"}
+    del world.pg_map["second"]
+    named["c"] = "third"
+    programs._programs("c")
+    assert closed == ["first", "second"] and set(programs._groups) == {"a", "c"}

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import torch
+from torch.distributed import distributed_c10d
 
 from syncopate.agreement import expect_same, processes, require
 from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
@@ -242,13 +243,18 @@ def _outside_of_pools(make: Callable[[], _Result]) -> _Result:
 def _programs(group_name: str) -> _Programs:
     group = find_group(group_name)
     programs = _groups.get(group_name)
-    if programs is None:
-        programs = _groups[group_name] = _Programs(group)
-    elif programs.group is not group:
-        # Another group goes by that name now.
-        programs.close()
+    # Another group may go by that name now.
+    if programs is None or programs.group is not group:
+        _forget_destroyed()
         programs = _groups[group_name] = _Programs(group)
     return programs
+
+
+def _forget_destroyed() -> None:
+    """Frees the programs of groups that torch has destroyed, and with them what those groups have had."""
+    known = distributed_c10d._world.pg_map
+    for name in [name for name, programs in _groups.items() if programs.group not in known]:
+        _groups.pop(name).close()
 
 
 def run(
