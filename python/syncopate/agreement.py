@@ -50,15 +50,17 @@ class Agreement(Protocol):
     def rank(self) -> int:
         """This one."""
 
-    def exchange(self, said: Any, doing: str = "") -> list[Any]:
+    def exchange(self, place: str, said: Any = None, doing: str = "") -> list[Any]:
         """What each rank says, on every rank.
 
         Args:
+            place: At which place of what they do the ranks are, in a few words.
             said: Plain data.
             doing: What for, for messages.
 
         Raises:
-            SyncopateError: A rank has not come.
+            SyncopateError: A rank has not come, or is at another place, as after an error that it alone has had. They
+                agree on nothing more then.
         """
 
 
@@ -67,7 +69,7 @@ class Alone:
 
     rank: Final = 0
 
-    def exchange(self, said: Any, doing: str = "") -> list[Any]:
+    def exchange(self, place: str, said: Any = None, doing: str = "") -> list[Any]:
         """What it says."""
         return [json.loads(json.dumps(said))]
 
@@ -105,7 +107,7 @@ class Processes:
         """The process group; None if it is gone, or there was none."""
         return None if self._group is None else self._group()
 
-    def exchange(self, said: Any, doing: str = "") -> list[Any]:
+    def exchange(self, place: str, said: Any = None, doing: str = "") -> list[Any]:
         """In the store."""
         if self._broken:
             # Ranks that went on would take what belongs to one exchange for another.
@@ -113,12 +115,17 @@ class Processes:
                 f"{self._broken}; ranks that have lost each other agree on nothing more: make the process group again"
             )
         self._number += 1
-        self._store.set(self._key(self.rank), json.dumps(said))
+        self._store.set(self._key(self.rank), json.dumps([place, said]))
         texts = [self._read(rank, doing) for rank in range(self._world_size)]
         # Who has come here has read everything of the time before.
         if self._number > 1:
             self._store.delete_key(self._key(self.rank, self._number - 1))
-        return [json.loads(text) for text in texts]
+        told = [json.loads(text) for text in texts]
+        for rank, (other, _) in enumerate(told):
+            if other != told[0][0]:
+                self._broken = f"rank {rank} has come to {other}, but rank 0 to {told[0][0]}; one of them may have failed alone"
+                raise SyncopateError(self._broken)
+        return [said for _, said in told]
 
     def _read(self, rank: int, doing: str) -> str:
         key = self._key(rank)
@@ -176,17 +183,18 @@ def find_agreement(world_size: int) -> Agreement:
 
 def maximum(agreement: Agreement, values: Sequence[float]) -> list[float]:
     """The largest of each value over the ranks; all give equally many."""
-    return [max(some) for some in zip(*agreement.exchange(list(values)), strict=True)]
+    told = agreement.exchange("the maximum of values", list(values))
+    return [max(some) for some in zip(*told, strict=True)]
 
 
 def agree(agreement: Agreement, good: bool) -> bool:
     """Whether it is good on every rank."""
-    return all(agreement.exchange(bool(good)))
+    return all(agreement.exchange("a vote", bool(good)))
 
 
 def agree_on(agreement: Agreement, data: Any) -> bool:
     """Whether every rank has the same plain data."""
-    first, *others = agreement.exchange(data)
+    first, *others = agreement.exchange("a comparison of data", data)
     return all(other == first for other in others)
 
 
@@ -200,7 +208,8 @@ def expect_same(agreement: Agreement, doing: Mapping[str, Any]) -> None:
     Raises:
         SyncopateError: A rank does something else, or has not come.
     """
-    told = agreement.exchange(dict(doing), ", ".join(f"{name} {doing[name]!r}" for name in doing))
+    words = ", ".join(f"{name} {doing[name]!r}" for name in doing)
+    told = agreement.exchange("a comparison of calls", dict(doing), words)
     first = told[0]
     for rank, other in enumerate(told):
         differing = [name for name in first if other.get(name) != first[name]]
@@ -215,7 +224,7 @@ def expect_same(agreement: Agreement, doing: Mapping[str, Any]) -> None:
 
 def settle(agreement: Agreement, problem: str) -> str:
     """What is wrong on the first rank where something is, and which rank that is; nothing if all is well."""
-    for rank, told in enumerate(agreement.exchange(problem[:_LONGEST])):
+    for rank, told in enumerate(agreement.exchange("the end of a step", problem[:_LONGEST])):
         if told:
             return f"rank {rank}: {told}"
     return ""
@@ -239,7 +248,10 @@ def attempt(
         made = make()
     except Exception as error:
         problem = error
-    why = settle(agreement, "" if problem is None else f"{type(problem).__name__}: {problem}")
+    try:
+        why = settle(agreement, "" if problem is None else f"{type(problem).__name__}: {problem}")
+    except SyncopateError as lost:
+        raise lost from problem
     return (None if why else made), why, problem
 
 
@@ -280,7 +292,7 @@ def from_first(agreement: Agreement, make: Callable[[], Any]) -> Any:
             json.dumps(said)
         except Exception as error:
             said = {"error": f"{type(error).__name__}: {error}"[:_LONGEST]}
-    told = agreement.exchange(said)[0]
+    told = agreement.exchange("a choice of rank 0", said)[0]
     if "error" in told:
         raise SyncopateError(f"rank 0 cannot choose: {told['error']}")
     return told["made"]

@@ -33,6 +33,8 @@ _CHOICES: Final = {
     "reducing": Realization,
     "gathering": Realization,
 }
+_ATTRIBUTE_CTAS: Final = 8
+
 _OPTIONAL: Final = ("between", "combine", "shots", "reducing", "gathering")
 
 COMM_CTAS: Final[Mapping[tuple[Realization, Direction], int]] = {
@@ -173,8 +175,8 @@ class Strategy:
     @property
     def attribute(self) -> str:
         """The choices that passes make, as `#chunk.strategy`."""
-        # Where nothing is dedicated, the number says nothing, but has to be one.
-        ctas = self.comm_ctas or self.count_dedicated() or 1
+        # Where nothing is dedicated the number means nothing, and is that of an attribute which has none.
+        ctas = self.comm_ctas or self.count_dedicated() or _ATTRIBUTE_CTAS
         between = "" if self.between is None else f", between = {_value(self.between)}"
         waves = f", waves = [{', '.join(map(str, self.waves))}]" if self.waves else ""
         return (

@@ -78,7 +78,7 @@ def group_made_anew(group: ProcessGroup) -> None:
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
-    port = group.agreement.exchange(port)[0]
+    port = group.agreement.exchange("a port", port)[0]
     for kind in KINDS:
         work = gather("push", kind, ODD, timeout_ns=500_000_000)(group)
         loaded = load(work.program, group)
@@ -111,7 +111,7 @@ def group_made_anew(group: ProcessGroup) -> None:
                 wrong.append(again.wrong(out, whole, rank))
             loaded.synchronize()
         expect_none(wrong, "calls of the new group")
-        port = group.agreement.exchange(port + 1)[0]
+        port = group.agreement.exchange("a port", port + 1)[0]
 
 
 def lifetime_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:

@@ -41,7 +41,7 @@ def test_every_rank_hears_what_every_one_says_and_nothing_is_left():
 
     def body(rank):
         ranks = Processes(store, rank, 3, seconds=20)
-        return [ranks.exchange([rank, number]) for number in range(20)]
+        return [ranks.exchange("here", [rank, number]) for number in range(20)]
 
     expected = [[[rank, number] for rank in range(3)] for number in range(20)]
     assert on_ranks(3, body) == [expected] * 3
@@ -55,7 +55,7 @@ def test_late_rank_is_named_and_nothing_goes_on_without_it():
 
     def body(rank):
         ranks = Processes(store, rank, 3, seconds=0.3 if rank != 1 else 20)
-        ranks.exchange(rank)
+        ranks.exchange("here", rank)
         if rank == 1:
             came.wait(20)
             return None
@@ -63,9 +63,9 @@ def test_late_rank_is_named_and_nothing_goes_on_without_it():
             with pytest.raises(
                 SyncopateError, match=r"rank 1 has not made this call within 0.3 s: x"
             ):
-                ranks.exchange(rank, "x")
+                ranks.exchange("here", rank, "x")
             with pytest.raises(SyncopateError, match=r"rank 1 .*: make the process group again"):
-                ranks.exchange(rank)
+                ranks.exchange("here", rank)
         finally:
             came.set()
         return None
@@ -81,9 +81,9 @@ def test_ranks_that_came_apart_meet_again_in_the_same_store():
         first = Processes(store, rank, 2, seconds=0.2)
         if rank == 0:
             with pytest.raises(SyncopateError, match="rank 1 has not"):
-                first.exchange("old")
+                first.exchange("here", "old")
         again = Processes(store, rank, 2, seconds=20)
-        return again.exchange("new")
+        return again.exchange("here", "new")
 
     assert on_ranks(2, body) == [["new", "new"]] * 2
 
@@ -119,7 +119,7 @@ def test_a_group_has_one_agreement_and_a_new_group_another():
         first = processes()
         assert processes(dist.group.WORLD) is first and first.group is dist.group.WORLD
         assert find_agreement(1) is first and isinstance(find_agreement(2), Alone)
-        assert first.exchange("a") == ["a"]
+        assert first.exchange("here", "a") == ["a"]
     finally:
         dist.destroy_process_group()
     gc.collect()
@@ -127,6 +127,27 @@ def test_a_group_has_one_agreement_and_a_new_group_another():
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
         second = processes()
-        assert second is not first and second.exchange("b") == ["b"]
+        assert second is not first and second.exchange("here", "b") == ["b"]
     finally:
         dist.destroy_process_group()
+
+
+def test_ranks_that_are_not_at_the_same_place_are_told_so_on_all():
+    """As after an error on one rank between two meetings; what it was is not lost."""
+    store = dist.HashStore()
+
+    def body(rank):
+        ranks = Processes(store, rank, 2, seconds=20)
+
+        def make():
+            if rank == 1:
+                raise MemoryError("out of memory")
+            ranks.exchange("a barrier")
+
+        require(ranks, "a thing", make)
+
+    first, second = on_ranks(2, body)
+    told = "rank 1 has come to the end of a step, but rank 0 to a barrier; one of them may have failed alone"
+    for error in (first, second):
+        assert isinstance(error, SyncopateError) and str(error).startswith(told)
+    assert isinstance(second.__cause__, MemoryError)

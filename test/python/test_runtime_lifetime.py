@@ -50,7 +50,7 @@ class Group:
         return NoBoard()
 
     def barrier(self):
-        self.agreement.exchange(None)
+        self.agreement.exchange("a barrier")
 
 
 class State:

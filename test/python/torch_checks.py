@@ -349,7 +349,7 @@ def check_comparison() -> None:
             "rank 1 has not made this call within 0.5 s: m 3",
         )
         expect_error(
-            lambda: late.exchange(1), "agree on nothing more: make the process group again"
+            lambda: late.exchange("here"), "agree on nothing more: make the process group again"
         )
 
 

@@ -88,10 +88,12 @@ class ThreadRank:
     group: ThreadRanks
     rank: int
 
-    def exchange(self, said, doing=""):
-        self.group.given[self.rank] = json.dumps(said)
+    def exchange(self, place, said=None, doing=""):
+        self.group.given[self.rank] = json.dumps([place, said])
         self.group.barrier.wait(timeout=30)
-        result = [json.loads(given) for given in self.group.given]
+        told = [json.loads(given) for given in self.group.given]
+        assert len({place for place, _ in told}) == 1, "ranks are at different places"
+        result = [said for _, said in told]
         # Nobody says the next thing before all have heard this.
         self.group.barrier.wait(timeout=30)
         return result

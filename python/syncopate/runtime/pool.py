@@ -203,7 +203,9 @@ class Pool:
         # Whatever used them has been enqueued before.
         self._source.settle()
         told: list[Mapping[str, Any]] = self._agreement.exchange(
-            {"nbytes": nbytes, "dropped": dropped}, f"{nbytes} bytes of symmetric memory"
+            "an allocation",
+            {"nbytes": nbytes, "dropped": dropped},
+            f"{nbytes:,} bytes of symmetric memory",
         )
         for rank, said in enumerate(told):
             for number in said["dropped"]:
@@ -231,7 +233,8 @@ class Pool:
         # No rank connects before all have memory, since connecting waits for all.
         memory = require(self._agreement, what, lambda: self._source.reserve(nbytes))
         arena = require(self._agreement, what, lambda: self._source.connect(memory))
-        told = self._agreement.exchange([[rank, arena.inset] for rank in self._source.local_ranks])
+        own = [[rank, arena.inset] for rank in self._source.local_ranks]
+        told = self._agreement.exchange("a new arena", own)
         insets = dict(pair for said in told for pair in said)
         addresses = tuple(base and base + insets[rank] for rank, base in enumerate(arena.addresses))
         self._arenas[self._places.add(nbytes)] = Arena(addresses, arena.memory)

@@ -188,7 +188,7 @@ class ProcessGroup:
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""
         torch.cuda.synchronize(self._device)
-        self.agreement.exchange(None, "waiting for all GPUs to be idle")
+        self.agreement.exchange("a barrier", doing="waiting for all GPUs to be idle")
 
 
 class _NodeMemory:
