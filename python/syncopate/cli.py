@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
+from syncopate.cli_arguments import number, write_text
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
+from syncopate.synthesis_cli import add_synthesis_commands
 
 if TYPE_CHECKING:
     from syncopate.plan import Schedule
@@ -92,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument(
         "--splits",
-        type=_number(RANGES["splits"][-1]),
+        type=number(RANGES["splits"][-1]),
         default=1,
         metavar="N",
         help="pieces per transfer, up to 4096 (default: %(default)s)",
@@ -137,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_seeds(check)
     add_import_commands(commands)
+    add_synthesis_commands(commands)
     add_cache_command(commands)
     return parser
 
@@ -144,20 +147,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_seeds(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seeds",
-        type=_number(10**6),
+        type=number(10**6),
         default=5,
         metavar="N",
         help="interleavings to simulate (default: %(default)s)",
     )
-
-
-def _number(most: int) -> Callable[[str], int]:
-    def convert(word: str) -> int:
-        if not word.isdecimal() or not 1 <= int(word[:20]) <= most:
-            raise argparse.ArgumentTypeError(f"expects a number in [1, {most}], but got {word!r}")
-        return int(word)
-
-    return convert
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -214,12 +208,7 @@ def _draw(arguments: argparse.Namespace) -> int:
 
     schedule = _schedule(arguments)
     title = f"{schedule.name} on {schedule.world_size} ranks"
-    try:
-        arguments.out.write_text(draw_schedule(schedule, title=title), encoding="utf-8")
-    except OSError as error:
-        raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
-    except ValueError as error:
-        raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
+    write_text(arguments.out, draw_schedule(schedule, title=title))
     print(arguments.out)
     return 0
 

@@ -31,6 +31,8 @@ class Collective(enum.Enum):
     ALL_REDUCE = "all_reduce"
     REDUCE_SCATTER = "reduce_scatter"
     ALL_TO_ALL = "all_to_all"
+    # Of which no format of other systems here has a form.
+    BROADCAST = "broadcast"
 
     @property
     def reduces(self) -> bool:
@@ -101,13 +103,14 @@ class Steps:
         name: Its name.
         collective: What it is said to amount to.
         ranks: Number of ranks.
-        chunks: Cells that a rank contributes to each rank's block; of an all-reduce, cells of the buffer.
+        chunks: Cells that a rank contributes to each rank's block; of an all-reduce or a broadcast, cells of the buffer.
         in_place: Whether input and output are one buffer, `Memory.DATA`.
         reduction: sum, max or min.
         place: Where the file begins.
         moves: In an order in which they may be made one after another.
         scratch: By buffer, its cells, as far as they do not follow from the above.
         named: Cells that steps have named so far.
+        root: The rank that has what a broadcast brings to all.
     """
 
     name: str
@@ -120,6 +123,7 @@ class Steps:
     moves: list[Move] = field(default_factory=list)
     scratch: dict[Memory, int] = field(default_factory=dict)
     named: int = 0
+    root: int = 0
 
     def __post_init__(self) -> None:
         cells = self.ranks * max(self.extent(Memory.INPUT), self.extent(Memory.OUTPUT))
@@ -142,11 +146,18 @@ class Steps:
             Collective.ALL_REDUCE: (chunks, chunks),
             Collective.REDUCE_SCATTER: (all_chunks, chunks),
             Collective.ALL_TO_ALL: (all_chunks, all_chunks),
+            Collective.BROADCAST: (chunks, chunks),
         }[self.collective]
         if memory is Memory.DATA:
             return max(extents)
         ends = dict(zip((Memory.INPUT, Memory.OUTPUT), extents, strict=True))
         return ends.get(memory, self.scratch.get(memory, 0))
+
+    @property
+    def blocks(self) -> int:
+        """Into how many blocks of `chunks` cells what is gathered, reduced or exchanged is cut."""
+        whole = (Collective.ALL_REDUCE, Collective.BROADCAST)
+        return 1 if self.collective in whole else self.ranks
 
     @property
     def memories(self) -> tuple[Memory, ...]:
@@ -166,7 +177,10 @@ class Steps:
 
     def given(self, rank: int) -> Cells:
         """What a rank has when a call starts."""
-        return Cells(rank, *self.own(Memory.INPUT, rank, 0), self.extent(Memory.INPUT))
+        count = self.extent(Memory.INPUT)
+        if self.collective is Collective.BROADCAST and rank != self.root:
+            count = 0
+        return Cells(rank, *self.own(Memory.INPUT, rank, 0), count)
 
     def taken(self, rank: int) -> Cells:
         """What it is to have in the end."""
