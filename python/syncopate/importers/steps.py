@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from syncopate.importers.items import Item, Place
+from syncopate.plan.kinds import Collective
 
 __all__ = ["Cells", "Collective", "Memory", "Move", "Steps", "count_chunks", "find_dependences"]
 
@@ -22,22 +23,6 @@ MOST_CELLS: Final = 1 << 20
 """Of the inputs, or outputs, of all ranks together; of sums, a cell counts for each rank that has a part in it."""
 MOST_NAMED: Final = 1 << 20
 """Each step names the cells that it reads and writes."""
-
-
-class Collective(enum.Enum):
-    """What steps amount to."""
-
-    ALL_GATHER = "all_gather"
-    ALL_REDUCE = "all_reduce"
-    REDUCE_SCATTER = "reduce_scatter"
-    ALL_TO_ALL = "all_to_all"
-    # Of which no format of other systems here has a form.
-    BROADCAST = "broadcast"
-
-    @property
-    def reduces(self) -> bool:
-        """Whether it combines what ranks have."""
-        return self in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
 
 
 class Memory(enum.Enum):
