@@ -47,7 +47,7 @@ def add_import_commands(commands: Any) -> None:
     importer.add_argument(
         "--kernel",
         action="store_true",
-        help="add a kernel without code, as `syncopate check`, `explain` and `draw` need one",
+        help="add a kernel without code, as `syncopate check` and `explain` need one",
     )
     _add_out(importer)
     importer.set_defaults(run=_import)

@@ -22,12 +22,11 @@ _MOST_TRACED: Final = 1 << 14
 
 
 @dataclass
-class _Spot:
-    """A region of a rank's buffer, who has written it, and who has read it since."""
+class _Uses:
+    """Who has used a rank's buffer: regions with numbers of tokens, those only that nobody has written over since."""
 
-    chunk: Chunk
-    writer: int
-    readers: list[int] = field(default_factory=list)
+    writes: list[tuple[Chunk, int]] = field(default_factory=list)
+    reads: list[tuple[Chunk, int]] = field(default_factory=list)
 
 
 class Moves:
@@ -58,12 +57,12 @@ class Moves:
         self._known: list[Token] = []
         # By number of a token, those before it, one bit each.
         self._before: list[int] = []
-        self._spots: dict[tuple[int, str], list[_Spot]] = defaultdict(list)
+        self._uses: dict[tuple[int, str], _Uses] = defaultdict(_Uses)
 
     def produced(self, chunk: Chunk, rank: int) -> Token:
         """Says that tiles of a rank compute a chunk, as `Plan.produce` does; transfers of it come after them."""
         token = self.plan.produce(chunk, rank=rank)
-        self._note(token, (), (), [(rank, chunk)])
+        self._note(token, (), None, (rank, chunk))
         return token
 
     def copy(self, src: Chunk, src_rank: int, dst_rank: int, dst: Chunk | None = None) -> Token:
@@ -86,8 +85,8 @@ class Moves:
         self, src: Chunk, src_rank: int, dst_rank: int, dst: Chunk | None, reduction: str | None
     ) -> Token:
         target = src if dst is None else dst
-        reads, writes = [(src_rank, src)], [(dst_rank, target)]
-        needed = self._find(reads, writes)
+        source, place = (src_rank, src), (dst_rank, target)
+        needed = self._find(source, place)
         add = self.plan.put if self.direction is Direction.PUSH else self.plan.get
         token = add(
             src,
@@ -98,19 +97,16 @@ class Moves:
             after=[*self.after, *(self._known[number] for number in needed)],
         )
         self.tokens.append(token)
-        self._note(token, needed, reads, writes)
+        self._note(token, needed, source, place)
         return token
 
-    def _find(
-        self, reads: Iterable[tuple[int, Chunk]], writes: Iterable[tuple[int, Chunk]]
-    ) -> list[int]:
+    def _find(self, source: tuple[int, Chunk], place: tuple[int, Chunk]) -> list[int]:
         """Numbers of tokens to come after, without those that others of them come after."""
-        found: set[int] = set()
-        for spot in self._overlapping(reads):
-            found.add(spot.writer)
-        for spot in self._overlapping(writes):
-            found.update({spot.writer, *spot.readers})
-        found.discard(-1)
+        read, written = (self._uses[rank, chunk.buffer.name] for rank, chunk in (source, place))
+        found = {number for chunk, number in read.writes if _overlap(chunk, source[1])}
+        for chunk, number in (*written.writes, *written.reads):
+            if _overlap(chunk, place[1]):
+                found.add(number)
         if len(self._known) > _MOST_TRACED:
             return sorted(found)
         covered = 0
@@ -118,18 +114,12 @@ class Moves:
             covered |= self._before[number]
         return sorted(number for number in found if not covered >> number & 1)
 
-    def _overlapping(self, places: Iterable[tuple[int, Chunk]]) -> Iterable[_Spot]:
-        for rank, chunk in places:
-            for spot in self._spots[rank, chunk.buffer.name]:
-                if _overlap(spot.chunk, chunk):
-                    yield spot
-
     def _note(
         self,
         token: Token,
         needed: Iterable[int],
-        reads: Iterable[tuple[int, Chunk]],
-        writes: Iterable[tuple[int, Chunk]],
+        source: tuple[int, Chunk] | None,
+        place: tuple[int, Chunk],
     ) -> None:
         number, before = len(self._known), 0
         self._known.append(token)
@@ -137,18 +127,12 @@ class Moves:
             for other in needed:
                 before |= self._before[other] | 1 << other
             self._before.append(before)
-        for rank, chunk in reads:
-            spots = self._spots[rank, chunk.buffer.name]
-            overlapping = [spot for spot in spots if _overlap(spot.chunk, chunk)]
-            for spot in overlapping:
-                spot.readers.append(number)
-            if not any(_covers(spot.chunk, chunk) for spot in overlapping):
-                # What is read there was there before: nobody has written it.
-                spots.append(_Spot(chunk, -1, [number]))
-        for rank, chunk in writes:
-            spots = self._spots[rank, chunk.buffer.name]
-            spots[:] = [spot for spot in spots if not _covers(chunk, spot.chunk)]
-            spots.append(_Spot(chunk, number))
+        if source is not None:
+            self._uses[source[0], source[1].buffer.name].reads.append((source[1], number))
+        written = self._uses[place[0], place[1].buffer.name]
+        for uses in (written.writes, written.reads):
+            uses[:] = [use for use in uses if use[1] == number or not _covers(place[1], use[0])]
+        written.writes.append((place[1], number))
 
 
 def _overlap(one: Chunk, other: Chunk) -> bool:

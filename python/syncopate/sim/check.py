@@ -136,7 +136,7 @@ def check_plan(
         policy = Policy.of_seed(seed)
         policies.append(policy)
         inputs = draw_inputs(probe, calls, seed)
-        result = simulate(probe, inputs, calls=calls, seed=seed, scheduler=policy)
+        result = simulate(probe, inputs=inputs, calls=calls, seed=seed, scheduler=policy)
         findings = (*result.verdict.findings, *compare(probe, result))
         if findings:
             break

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
 from syncopate.importers.steps import Collective, Steps, find_dependences
 from syncopate.synthesis.fabric import Fabric, Hop
 
-__all__ = ["Span", "TimedSteps", "find_bound_us", "time_steps"]
+__all__ = ["Span", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
 
 
 @dataclass(frozen=True)
@@ -62,38 +63,65 @@ def time_steps(steps: Steps, fabric: Fabric, nbytes: float) -> TimedSteps:
             f"fabric: expects {steps.ranks} ranks, those of {steps.name}, but got {fabric.ranks}"
         )
     cell = nbytes / (steps.blocks * steps.chunks)
-    return _Clock(steps, fabric, cell).run()
+    hops = [find_hop(fabric, move.src.rank, move.dst.rank, move) for move in steps.moves]
+    sizes = [cell * move.src.count for move in steps.moves]
+    return TimedSteps(steps, run_clock(hops, sizes, find_dependences(steps.moves)))
+
+
+def find_hop(fabric: Fabric, src: int, dst: int, what: object) -> Hop | None:
+    """The hop between two ranks, for something that is moved; None within a rank.
+
+    Raises:
+        SyncopateError: There is none.
+    """
+    if src == dst:
+        return None
+    if (src, dst) not in fabric.hops:
+        raise SyncopateError(
+            f"{fabric.name} has no way from rank {src} to rank {dst} but through others, which a {what} needs"
+        )
+    return fabric.hops[src, dst]
+
+
+def run_clock(
+    hops: Sequence[Hop | None], nbytes: Sequence[float], after: Sequence[Sequence[int]]
+) -> tuple[Span, ...]:
+    """When transfers are made, by the rule of this module.
+
+    Args:
+        hops: Of each, its hop; None within a rank.
+        nbytes: Of each, its bytes.
+        after: Of each, numbers of those before it that it comes after.
+    """
+    return _Clock(hops, nbytes, after).run()
 
 
 class _Clock:
-    def __init__(self, steps: Steps, fabric: Fabric, cell: float) -> None:
-        self.steps = steps
-        moves = steps.moves
-        self.hops: list[Hop | None] = []
-        for move in moves:
-            ends = move.src.rank, move.dst.rank
-            if ends[0] != ends[1] and ends not in fabric.hops:
-                raise SyncopateError(
-                    f"{move.place}: {fabric.name} has no way from rank {ends[0]} to rank {ends[1]} but through others, "
-                    f"which a {move} needs"
-                )
-            self.hops.append(fabric.hops.get(ends))
+    def __init__(
+        self, hops: Sequence[Hop | None], nbytes: Sequence[float], after: Sequence[Sequence[int]]
+    ) -> None:
+        self.hops = hops
         self.durations = [
-            0.0 if hop is None else hop.time_us(cell * move.src.count)
-            for hop, move in zip(self.hops, moves, strict=True)
+            0.0 if hop is None else hop.time_us(size)
+            for hop, size in zip(hops, nbytes, strict=True)
         ]
-        needed = find_dependences(moves)
-        self.missing = [len(some) for some in needed]
-        self.following: list[list[int]] = [[] for _ in moves]
-        for number, some in enumerate(needed):
+        self.missing = [len(some) for some in after]
+        self.following: list[list[int]] = [[] for _ in hops]
+        for number, some in enumerate(after):
             for before in some:
                 self.following[before].append(number)
-        # Of each hop, the moves whose data are there; only the first of them can be next.
+        # Of each hop, the transfers whose data are there; only the first of them can be next.
         self.ready: dict[Hop | None, list[int]] = defaultdict(list)
         self.busy: set[int] = set()
+        self.sharing: dict[int, list[Hop]] = defaultdict(list)
+        for hop in dict.fromkeys(hops):
+            for wire in () if hop is None else hop.wires:
+                self.sharing[wire].append(hop)
+        # Hops that something may begin over: data have come, or a wire is free, since that was tried.
+        self.open: set[Hop | None] = set(hops)
 
-    def run(self) -> TimedSteps:
-        count = len(self.steps.moves)
+    def run(self) -> tuple[Span, ...]:
+        count = len(self.hops)
         spans = [Span(0.0, 0.0)] * count
         for number in range(count):
             if not self.missing[number]:
@@ -106,29 +134,35 @@ class _Clock:
                 spans[number] = Span(now, end)
                 heapq.heappush(ending, (end, number))
             if not ending:
-                return TimedSteps(self.steps, tuple(spans))
+                return tuple(spans)
             now = ending[0][0]
             while ending and ending[0][0] <= now * (1 + 1e-12):
                 self._end(heapq.heappop(ending)[1])
 
     def _begin(self) -> list[int]:
         begun = []
-        firsts = [(queue[0], hop) for hop, queue in self.ready.items() if queue]
+        firsts = [(self.ready[hop][0], hop) for hop in self.open if self.ready[hop]]
+        self.open.clear()
         for number, hop in sorted(firsts, key=lambda first: first[0]):
             wires = () if hop is None else hop.wires
             if self.busy.isdisjoint(wires):
                 self.busy.update(wires)
                 heapq.heappop(self.ready[hop])
                 begun.append(number)
+                if hop is None:
+                    self.open.add(hop)
         return begun
 
     def _end(self, number: int) -> None:
         hop = self.hops[number]
-        self.busy.difference_update(() if hop is None else hop.wires)
+        for wire in () if hop is None else hop.wires:
+            self.busy.discard(wire)
+            self.open.update(self.sharing[wire])
         for other in self.following[number]:
             self.missing[other] -= 1
             if not self.missing[other]:
                 heapq.heappush(self.ready[self.hops[other]], other)
+                self.open.add(self.hops[other])
 
 
 def find_bound_us(collective: Collective, fabric: Fabric, nbytes: float, root: int = 0) -> float:
