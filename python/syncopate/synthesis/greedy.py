@@ -57,6 +57,8 @@ class _Matcher:
                     self.wanted[stop] |= 1 << number
         for time in set(self.free.values()):
             heapq.heappush(self.events, (time, -1, -1))
+        # By rank and time of a hop to it, pieces that come to it earlier from another rank, now and ever after.
+        self.better: dict[tuple[int, float], int] = defaultdict(int)
         self.sends: list[Send] = []
 
     def run(self) -> list[Send]:
@@ -74,8 +76,8 @@ class _Matcher:
         """Starts sends until no free hop can take a piece."""
         open_hops = [
             hop
-            for ends, hop in self.problem.hops.items()
-            if self.held[ends[0]] & self.wanted[ends[1]] and self._is_free(hop, now)
+            for hop in self.problem.hops.values()
+            if self._candidates(hop) and self._is_free(hop, now)
         ]
         if self.is_random:
             self.draw.shuffle(open_hops)
@@ -97,6 +99,11 @@ class _Matcher:
                 self.sending[piece, hop.src] = end
             heapq.heappush(self.events, (end, piece, hop.dst))
 
+    def _candidates(self, hop: Hop) -> int:
+        """Pieces that a hop could take, one bit each."""
+        better = self.better[hop.dst, self.times[hop.src, hop.dst]]
+        return self.held[hop.src] & self.wanted[hop.dst] & ~better
+
     def _is_free(self, hop: Hop, now: float) -> bool:
         return all(self.free.get(wire, 0.0) <= now * (1 + 1e-12) for wire in hop.wires)
 
@@ -104,7 +111,7 @@ class _Matcher:
         """The piece that the destination would otherwise get latest; of several, the one that the fewest ranks have."""
         pieces = [
             piece
-            for piece in _bits(self.held[hop.src] & self.wanted[hop.dst])
+            for piece in _bits(self._candidates(hop))
             if self.sending.get((piece, hop.src), 0.0) <= now * (1 + 1e-12)
         ]
         if len(pieces) > _SAMPLE:
@@ -116,6 +123,7 @@ class _Matcher:
         for piece in pieces:
             other = self._other_arrival(piece, hop, now)
             if other < arrives * (1 - 1e-9):
+                self.better[hop.dst, self.times[hop.src, hop.dst]] |= 1 << piece
                 continue
             rank = (-other, len(self.arrival[piece]))
             if best is None or rank < best:
