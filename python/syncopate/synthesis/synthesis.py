@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -95,6 +95,7 @@ def synthesize(
     root: int = 0,
     reduction: str = "sum",
     name: str | None = None,
+    judge: Callable[[Steps], float] | None = None,
 ) -> Synthesis:
     """Looks for the schedule of a collective that takes least on a fabric, and proves that it is that collective.
 
@@ -110,6 +111,8 @@ def synthesize(
         root: The rank that has what a broadcast brings.
         reduction: sum, max or min.
         name: Of the plan; the collective's by default.
+        judge: Says what a schedule takes, of which the one that takes least is chosen; the clock by default. See
+            `judge_by_model`.
 
     Raises:
         SyncopateError: An argument is out of its range, or the method cannot be used.
@@ -144,7 +147,8 @@ def synthesize(
         moves, is_optimal = search.run(start)
         made = replace(steps, moves=moves, scratch=_find_scratch(moves))
         found.append((time_steps(made, fabric, nbytes), is_optimal))
-    timed, is_optimal = min(found, key=lambda each: each[0].us)
+    verdicts = [each.us if judge is None else judge(each.steps) for each, _ in found]
+    timed, is_optimal = found[verdicts.index(min(verdicts))]
     prove(timed.steps)
     bound = find_bound_us(kind, fabric, nbytes, root)
     return Synthesis(fabric, timed, nbytes, bound, is_optimal)
