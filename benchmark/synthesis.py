@@ -99,12 +99,12 @@ def clock_rows() -> Iterator[str]:
             chunks = min(found, key=lambda number: found[number].us)
             mine, theirs = found[chunks].us, times.get(best, math.inf)
             bound = find_bound_us(kind, case.fabric, NBYTES)
-            ratio = "–" if not times else f"{theirs / mine:.2f}"
+            ratio = "-" if not times else f"{theirs / mine:.2f}"
             if times and theirs < mine * 0.999:
                 ratio = f"**{ratio}**"
             yield (
                 f"| {case.fabric.name} | {kind.value} | {bound:.0f} | "
-                + (f"{best} | {theirs:.0f}" if times else "none | –")
+                + (f"{best} | {theirs:.0f}" if times else "none | -")
                 + f" | {chunks} | {mine:.0f} | {ratio} |"
             )
 
@@ -146,15 +146,17 @@ def main() -> int:
         "",
         "    python benchmark/synthesis.py --write docs/results/synthesis.md",
         "",
-        "**Nothing here was measured.** Times are µs for 64 MiB, all of what is gathered, reduced, exchanged or broadcast.",
-        "The best of all templates of the mesh ([plans.md](../plans.md#templates)), whole or in four pieces, broadcasts also in",
-        f"16 and 64, against what `synthesize` finds in {TRIES} tries, with 1, 2 or 4 chunks of each block, or as many of a",
-        "broadcast ([synthesis.md](../synthesis.md)). The last column is the template's time over that; in bold where the",
-        "template wins. A template that sends between ranks that no link connects does not take part.",
+        "**Nothing here was measured.** Times are µs for 64 MiB, all of what is gathered, reduced, exchanged or",
+        "broadcast. The best of all templates of the mesh ([plans.md](../plans.md#templates)), whole or in four",
+        f"pieces, broadcasts also in 16 and 64, against what `synthesize` finds in {TRIES} tries, with 1, 2 or 4",
+        "chunks of each block, or as many of a broadcast ([synthesis.md](../synthesis.md)). The last column is the",
+        "template's time over that; in bold where the template wins. A template that sends between ranks that no",
+        "link connects does not take part.",
         "",
         "## By the clock of links",
         "",
-        "Latencies and rates of links alone. The bound is what a rank has to send and receive, at the rates of its links.",
+        "Latencies and rates of links alone. The bound is what a rank has to send and receive, at the rates of its",
+        "links.",
         "",
         "| fabric | collective | bound | best template | µs | chunks | synthesized, µs | ratio |",
         "|---|---|---|---|---|---|---|---|",
@@ -168,9 +170,9 @@ def main() -> int:
         "",
         "## By the cost model",
         "",
-        "The simulation of the schedule tables ([model.md](../model.md)) knows that engines and roles carry their transfers out",
-        "in order, one after the other, and what each reaches. *Judged* is the best of the tries by the model instead of the",
-        "clock.",
+        "The simulation of the schedule tables ([model.md](../model.md)) knows that engines and roles carry their",
+        "transfers out in order, one after the other, and what each reaches. *Judged* is the best of the tries by",
+        "the model instead of the clock.",
         "",
         "| machine | collective | realization | best template | µs | synthesized, µs | judged, µs | ratio |",
         "|---|---|---|---|---|---|---|---|",

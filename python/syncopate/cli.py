@@ -17,8 +17,8 @@ from syncopate.import_cli import add_import_commands
 from syncopate.synthesis_cli import add_synthesis_commands
 
 _PLAN = (
-    "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME; to be "
-    "scheduled, it has a kernel with footprints (docs/plans.md)"
+    "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME; to "
+    "be scheduled, it has a kernel with footprints (docs/plans.md)"
 )
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
@@ -116,15 +116,15 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser(
         "show",
         help="draw a plan: transfers by rank and time, what comes after what, or its schedule",
-        description="Draws a plan as SVG, or as a page of HTML with all pictures and a table. Collectives are decomposed, "
-        "and transfers split, as the plan's strategy says. Only view schedule needs a kernel with footprints.",
+        description="Draws a plan as SVG, or as a page of HTML with all pictures and a table. Collectives are "
+        "decomposed, and transfers split, as the plan's strategy says. Only view schedule needs a kernel.",
     )
     check = commands.add_parser(
         "check",
         help="simulate a plan on the CPU",
-        description="Lowers the plan, fuses it with a kernel that reads and writes what its footprints say, simulates all "
-        "ranks in several interleavings, and looks for races, for deadlocks, and for tiles and buffers that do not hold "
-        "what the plan brings there.",
+        description="Lowers the plan, fuses it with a kernel that reads and writes what its footprints say, "
+        "simulates all ranks in several interleavings, and looks for races, for deadlocks, and for tiles and buffers "
+        "that do not hold what the plan brings there.",
     )
     for command, run in ((explain, _explain), (show, _show), (check, _check)):
         command.add_argument("file", help=_PLAN)

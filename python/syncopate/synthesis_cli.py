@@ -20,11 +20,12 @@ def add_synthesis_commands(commands: Any) -> None:
     search = commands.add_parser(
         "synthesize",
         help="look for the schedule of a collective that takes least on some links",
-        description="Looks for the transfers that bring a collective about in the least time on the links of a machine, "
-        "proves them, and writes them as a plan in chunk IR (docs/synthesis.md). What it takes goes to standard error.",
+        description="Looks for the transfers that bring a collective about in the least time on the links of a "
+        "machine, proves them, and writes them as a plan in chunk IR (docs/synthesis.md).",
     )
     search.add_argument(
-        "collective", choices=["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"]
+        "collective",
+        choices=["all_gather", "all_reduce", "all_to_all", "broadcast", "reduce_scatter"],
     )
     _add_fabric(search, "--fabric", required=True)
     search.add_argument(
@@ -39,7 +40,12 @@ def add_synthesis_commands(commands: Any) -> None:
     )
     for option, most, default, words in (
         ("--chunks", 4096, 1, "pieces of each rank's block, or of all of a broadcast"),
-        ("--tries", 10_000, 8, "schedules that the greedy matcher makes, of which the best is taken"),
+        (
+            "--tries",
+            10_000,
+            8,
+            "schedules that the greedy matcher makes, of which the best is taken",
+        ),
     ):
         search.add_argument(
             option,

@@ -27,7 +27,10 @@ def test_explain_names_transfers_and_overlap(capsys):
 
 def test_show_draws_the_schedule(tmp_path, capsys):
     out = tmp_path / "picture.svg"
-    assert main(["show", str(RING), "--view", "schedule", "--out", str(out), "--options", "splits=2"]) == 0
+    assert (
+        main(["show", str(RING), "--view", "schedule", "--out", str(out), "--options", "splits=2"])
+        == 0
+    )
     assert out.read_text().startswith("<svg")
     assert str(out) in capsys.readouterr().out
 

@@ -88,7 +88,8 @@ class Steps:
         name: Its name.
         collective: What it is said to amount to.
         ranks: Number of ranks.
-        chunks: Cells that a rank contributes to each rank's block; of an all-reduce or a broadcast, cells of the buffer.
+        chunks: Cells that a rank contributes to each rank's block; of an all-reduce or a broadcast, cells of the
+            buffer.
         in_place: Whether input and output are one buffer, `Memory.DATA`.
         reduction: sum, max or min.
         place: Where the file begins.

@@ -10,7 +10,7 @@ proves it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from syncopate.choices import Algorithm, Direction, Swizzle
@@ -50,7 +50,10 @@ class Template:
     @property
     def is_operation(self) -> bool:
         """Whether the passes decompose the collective itself."""
-        two_level = self.collective is Collective.ALL_TO_ALL and self.algorithms[0] is Algorithm.HIERARCHICAL
+        two_level = (
+            self.collective is Collective.ALL_TO_ALL
+            and self.algorithms[0] is Algorithm.HIERARCHICAL
+        )
         return len(self.algorithms) == 1 and self.swizzle is Swizzle.SHIFT and not two_level
 
 
@@ -85,7 +88,8 @@ def list_templates(mesh: Sequence[int]) -> Iterator[Template]:
             if several:
                 yield Template(kind, (Algorithm.HIERARCHICAL,))
                 choices = [
-                    [each for each in _FLAT if _applies(kind, each, extent)] for extent in grid.shape
+                    [each for each in _FLAT if _applies(kind, each, extent)]
+                    for extent in grid.shape
                 ]
                 for algorithms in itertools.product(*choices):
                     yield Template(kind, algorithms)
@@ -127,7 +131,8 @@ def make_plan(
             it along; as inputs stay as they are, sums then start with a copy.
         root: The rank that has what a broadcast brings.
         reduction: sum, max or min.
-        kernel: Whether to add a kernel without code, for tools: its tiles read the result, or write what it starts with.
+        kernel: Whether to add a kernel without code, for tools: its tiles read the result, or write what it starts
+            with.
         name: Of the plan.
 
     Raises:
@@ -160,8 +165,8 @@ class _Maker:
             raise PlanError(f"splits: expects a positive number, but got {splits!r:.40}")
         if len(template.algorithms) not in (1, len(self.grid.shape)):
             raise PlanError(
-                f"template: expects one algorithm, or {len(self.grid.shape)}, one for each dimension of the mesh, but got "
-                f"{len(template.algorithms)}"
+                f"template: expects one algorithm, or {len(self.grid.shape)}, one for each dimension of the mesh, "
+                f"but got {len(template.algorithms)}"
             )
         if tiles and self.kind is Collective.BROADCAST:
             raise PlanError(
@@ -252,20 +257,45 @@ class _Maker:
         return [block.buffer[slice(*pair)] for pair in itertools.pairwise(edges)]
 
     def _add_collective(
-        self, given: Buffer, result: Buffer, after: Iterable[Token], **how: str
+        self,
+        given: Buffer,
+        result: Buffer,
+        after: Sequence[Token],
+        algorithm: str | None = None,
+        direction: str | None = None,
     ) -> None:
-        plan, after = self.plan, list(after)
+        plan = self.plan
         match self.kind:
             case Collective.ALL_TO_ALL:
-                plan.all_to_all(given, result, after=after, **how)
+                plan.all_to_all(
+                    given, result, after=after, algorithm=algorithm, direction=direction
+                )
             case Collective.ALL_GATHER:
-                plan.all_gather(result, after=after, **how)
+                plan.all_gather(result, after=after, algorithm=algorithm, direction=direction)
             case Collective.BROADCAST:
-                plan.broadcast(result, root=self.root, after=after, **how)
+                plan.broadcast(
+                    result, root=self.root, after=after, algorithm=algorithm, direction=direction
+                )
             case Collective.REDUCE_SCATTER:
-                plan.reduce_scatter(result, reduction=self.reduction, after=after, **how)
+                self._add_sum(plan.reduce_scatter, result, after, algorithm, direction)
             case Collective.ALL_REDUCE:
-                plan.all_reduce(result, reduction=self.reduction, after=after, **how)
+                self._add_sum(plan.all_reduce, result, after, algorithm, direction)
+
+    def _add_sum(
+        self,
+        collective: Callable[..., Token],
+        result: Buffer,
+        after: Sequence[Token],
+        algorithm: str | None,
+        direction: str | None,
+    ) -> None:
+        collective(
+            result,
+            reduction=self.reduction,
+            after=after,
+            algorithm=algorithm,
+            direction=direction,
+        )
 
     def _add_transfers(
         self, given: Buffer, result: Buffer, blocks: Sequence[Sequence[Chunk]]

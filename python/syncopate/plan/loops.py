@@ -1,7 +1,7 @@
 """Ready-made loops over ranks and steps: which of some members sends which block to which other, and when.
 
-Each loop is over hand-overs, in an order in which they can be made. All of them gather: in the end, every member has the
-block of every other, which it has been handed once. Backwards, and with ends exchanged, they are sums: `reverse`.
+Each loop is over hand-overs, in an order in which they can be made. All of them gather: in the end, every member has
+the block of every other, which it has been handed once. Backwards, and with ends exchanged, they are sums: `reverse`.
 
     for hand in ring(4):
         moves.copy(blocks[hand.block], hand.src, hand.dst)
@@ -27,7 +27,8 @@ class Hand:
         src: Position of the member that has it.
         dst: Position of the member that gets it.
         block: The member that it began at.
-        part: Of a ring in two directions, 0 for the half that goes to next members, 1 for the other. Else all of it goes.
+        part: Of a ring in two directions, 0 for the half that goes to next members, 1 for the other. Else all of it
+            goes.
     """
 
     src: int
@@ -70,7 +71,7 @@ def ring(members: int, *, both_ways: bool = False) -> Iterator[Hand]:
 
 
 def recursive_doubling(members: int) -> Iterator[Hand]:
-    """Everything that a member has, to the one at distance 1, then 2, 4, …
+    """Everything that a member has, to the one at distance 1, then 2, then 4 and so on.
 
     Raises:
         PlanError: The number of members is no power of two.
@@ -88,9 +89,7 @@ def recursive_doubling(members: int) -> Iterator[Hand]:
         distance *= 2
 
 
-def gather(
-    members: int, algorithm: Algorithm, swizzle: Swizzle = Swizzle.SHIFT
-) -> Iterator[Hand]:
+def gather(members: int, algorithm: Algorithm, swizzle: Swizzle = Swizzle.SHIFT) -> Iterator[Hand]:
     """The loop of an algorithm.
 
     Raises:
@@ -139,6 +138,4 @@ def broadcast(members: int, root: int, algorithm: Algorithm) -> Iterator[Hand]:
 
 def reverse(hands: Iterable[Hand]) -> list[Hand]:
     """The same backwards: if what is handed over is added to what is there, each block is summed at its member."""
-    return [
-        dataclasses.replace(hand, src=hand.dst, dst=hand.src) for hand in reversed(list(hands))
-    ]
+    return [dataclasses.replace(hand, src=hand.dst, dst=hand.src) for hand in reversed(list(hands))]

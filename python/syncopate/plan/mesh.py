@@ -71,9 +71,7 @@ class Mesh:
         for dim in dims:
             if not 0 <= dim < len(self.shape):
                 raise PlanError(f"dim: expects one in [0, {len(self.shape)}), but got {dim}")
-        fixed = [
-            range(1 if dim in dims else extent) for dim, extent in enumerate(self.shape)
-        ]
+        fixed = [range(1 if dim in dims else extent) for dim, extent in enumerate(self.shape)]
         free = [range(extent if dim in dims else 1) for dim, extent in enumerate(self.shape)]
         for base in itertools.product(*fixed):
             yield tuple(

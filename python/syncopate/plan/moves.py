@@ -1,7 +1,7 @@
 """Transfers whose dependences follow from what they read and write.
 
-`Moves` adds puts and gets to a plan, each after those before it that use the same elements of a rank's buffer, if one of
-the two writes them. The order in which they are added is thus a legal one, and the plan means what it means in it.
+`Moves` adds puts and gets to a plan, each after those before it that use the same elements of a rank's buffer, if one
+of the two writes them. The order in which they are added is thus a legal one, and the plan means what it means in it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,12 @@ tr:target {{ background: #fdf0d5; }}
 
 
 def write_page(
-    plan: PlanTransfers, spans: Sequence[Span], pictures: Mapping[str, str], *, unit: str, title: str
+    plan: PlanTransfers,
+    spans: Sequence[Span],
+    pictures: Mapping[str, str],
+    *,
+    unit: str,
+    title: str,
 ) -> str:
     """The page.
 
@@ -43,7 +48,18 @@ def write_page(
     ]
     for heading, picture in pictures.items():
         parts.append(f"<h2>{html.escape(heading)}</h2><figure>{picture}</figure>")
-    head = ("number", "what", "from", "to", "reads", "writes", "bytes", f"begins, {unit}", "after", "said at")
+    head = (
+        "number",
+        "what",
+        "from",
+        "to",
+        "reads",
+        "writes",
+        "bytes",
+        f"begins, {unit}",
+        "after",
+        "said at",
+    )
     parts.append("<h2>Transfers</h2><table><tr>")
     parts += [f"<th>{html.escape(word)}</th>" for word in head]
     parts.append("</tr>")

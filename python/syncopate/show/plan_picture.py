@@ -38,8 +38,8 @@ def draw_ranks(
     d.text(
         _LEFT,
         80,
-        "Above: what a rank sends, coloured by who receives it. Below: what it receives, coloured by who sends it; sums "
-        "have a dark edge.",
+        "Above: what a rank sends, coloured by who receives it. Below: what it receives, coloured by who sends it; "
+        "sums have a dark edge.",
         size=13,
         fill=FAINT,
     )
@@ -96,7 +96,9 @@ def _stack(some: Sequence[PlanTransfer], spans: Sequence[Span]) -> dict[int, int
     rows: dict[int, int] = {}
     for each in sorted(some, key=lambda each: (spans[each.number].begin_us, each.number)):
         span = spans[each.number]
-        row = next((k for k, end in enumerate(ends) if end <= span.begin_us * (1 + 1e-9)), len(ends))
+        row = next(
+            (k for k, end in enumerate(ends) if end <= span.begin_us * (1 + 1e-9)), len(ends)
+        )
         ends[row : row + 1] = [span.end_us]
         rows[each.number] = row
     return rows
@@ -131,7 +133,9 @@ def _bars(
         d.rect(x, y, width, _BAR, rank_colour(rank), tip=tip)
         if each.reduction:
             d.rect(x, y, min(2.5, width), _BAR, INK)
-        label = next((word for word in (each.source, str(each.number)) if 6 * len(word) < width), "")
+        label = next(
+            (word for word in (each.source, str(each.number)) if 6 * len(word) < width), ""
+        )
         if label:
             d.text(x + 5, y + 10.5, label, size=9.5, fill="#ffffff", weight=600, tip=tip)
     for colour, boxes in many.items():
@@ -158,8 +162,20 @@ def draw_dependences(plan: PlanTransfers, *, title: str = "") -> str:
     width, height, across, down = 178, 34, 236, 44
     d = Drawing()
     d.text(_LEFT, 40, title or f"{plan.name} on {plan.ranks} ranks", size=20, weight=600)
-    d.text(_LEFT, 60, "Each transfer behind those that it comes after, coloured by the rank", size=12, fill=FAINT)
-    d.text(_LEFT, 76, "that sends; dark edge: a sum; dashed: of what tiles compute.", size=12, fill=FAINT)
+    d.text(
+        _LEFT,
+        60,
+        "Each transfer behind those that it comes after, coloured by the rank",
+        size=12,
+        fill=FAINT,
+    )
+    d.text(
+        _LEFT,
+        76,
+        "that sends; dark edge: a sum; dashed: of what tiles compute.",
+        size=12,
+        fill=FAINT,
+    )
     at: dict[int, tuple[float, float]] = {}
     for column, some in columns.items():
         # Beside what they come after, lines are short.

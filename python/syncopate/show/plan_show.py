@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable
 from typing import Any
@@ -58,9 +59,7 @@ class PlanShow:
     def draw(self, view: View) -> str:
         """An SVG document."""
         drawings: dict[View, Callable[[], str]] = {
-            View.RANKS: lambda: draw_ranks(
-                self.plan, self.spans, unit=self.unit, title=self.title
-            ),
+            View.RANKS: lambda: draw_ranks(self.plan, self.spans, unit=self.unit, title=self.title),
             View.DEPENDENCES: lambda: draw_dependences(self.plan),
             View.SCHEDULE: self._draw_schedule,
         }
@@ -69,11 +68,9 @@ class PlanShow:
     def write_page(self) -> str:
         """A page of HTML with all pictures that there can be."""
         pictures = {"Ranks and time": self.draw(View.RANKS)}
-        try:
+        # Of too many transfers for a graph there is the table.
+        with contextlib.suppress(SyncopateError):
             pictures["What comes after what"] = self.draw(View.DEPENDENCES)
-        except SyncopateError:
-            # Too many transfers for a graph; the table has them.
-            pass
         if self.plan.has_kernel:
             pictures["Schedule"] = self.draw(View.SCHEDULE)
         unit = self.unit or "steps"

@@ -78,7 +78,9 @@ class Report:
         tiles = f"every tile of {math.prod(self.probe.tiles)}"
         found = f"{tiles} found what the plan brings there, and the buffers hold it in the end"
         if not self.probe.samplings:
-            found = f"and of what {tiles} has stored, the buffers hold what the plan makes in the end"
+            found = (
+                f"and of what {tiles} has stored, the buffers hold what the plan makes in the end"
+            )
         lines = [f"{what}: no races or deadlocks, {found}"]
         if self.probe.num_ctas != self.ctas:
             lines.append(

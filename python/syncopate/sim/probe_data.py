@@ -1,8 +1,8 @@
 """What the tiles of a probe kernel compute, and what a plan that moves it means.
 
-Tiles store what a tensor `made…` of the shape of their buffer holds where their footprint is. Where a plan adds, all data
-are small integers, so that sums are exact in every element type: in which order transfers add is the plan's choice, which
-the meaning of a collective leaves open.
+Tiles store what a tensor `made…` of the shape of their buffer holds where their footprint is. Where a plan adds, all
+data are small integers, so that sums are exact in every element type: in which order transfers add is the plan's
+choice, which the meaning of a collective leaves open.
 """
 
 from __future__ import annotations

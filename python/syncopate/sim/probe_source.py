@@ -117,7 +117,8 @@ def write_source(
         tiles: Grid of tiles.
         samplings: For each output, the pointer that it is read through, and what of it.
         steps: The step behind the last that a tile may have; 0 if tiles walk none.
-        writes: For each tensor `made0`, …, of the shape of a buffer, the pointer that tiles store it through, and where.
+        writes: For each tensor `made0`, …, of the shape of a buffer, the pointer that tiles store it through, and
+            where.
 
     Raises:
         PlanError: The offsets of a footprint may not fit in 64 bits.
@@ -153,8 +154,8 @@ def write_source(
             "    step = sy.step(place).to(tl.int64)",
             *(f"    {line}" for line in at_steps or ["tl.store(out0 + step, 0, mask=step < 0)"]),
         ]
-    for number, (target, sampling) in enumerate(writes):
-        lines += _copy(f"in{target}", name_made(number), sampling, coordinates, None)
+    for number, (pointer, sampling) in enumerate(writes):
+        lines += _copy(f"in{pointer}", name_made(number), sampling, coordinates, None)
     outputs = [f"out{number}" for number in range(len(samplings))]
     outputs += [name_made(number) for number in range(len(writes))]
     parameters = [*(f"in{number}" for number in range(inputs)), *outputs, "CTAS: tl.constexpr"]

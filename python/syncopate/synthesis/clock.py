@@ -114,8 +114,8 @@ class _Clock:
         self.ready: dict[Hop | None, list[int]] = defaultdict(list)
         self.busy: set[int] = set()
         self.sharing: dict[int, list[Hop]] = defaultdict(list)
-        for hop in dict.fromkeys(hops):
-            for wire in () if hop is None else hop.wires:
+        for hop in dict.fromkeys(hop for hop in hops if hop is not None):
+            for wire in hop.wires:
                 self.sharing[wire].append(hop)
         # Hops that something may begin over: data have come, or a wire is free, since that was tried.
         self.open: set[Hop | None] = set(hops)

@@ -156,7 +156,7 @@ def _is_connected(ranks: int, pairs: set[tuple[int, int]]) -> bool:
 
 
 class _PciInfo(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("bus_id_legacy", ctypes.c_char * 16),
         ("domain", ctypes.c_uint),
         ("bus", ctypes.c_uint),
@@ -182,7 +182,9 @@ class _Nvml:
     def read(self) -> list[Gpu]:
         """What it says of all GPUs."""
         if code := self._library.nvmlInit_v2():
-            raise SyncopateError(f"fabric: NVIDIA's driver does not answer: nvmlInit_v2 gives {code}")
+            raise SyncopateError(
+                f"fabric: NVIDIA's driver does not answer: nvmlInit_v2 gives {code}"
+            )
         try:
             count = ctypes.c_uint()
             self._check("nvmlDeviceGetCount_v2", ctypes.byref(count))
@@ -204,9 +206,7 @@ class _Nvml:
 
     def _read_gpu(self, number: int) -> Gpu:
         device = ctypes.c_void_p()
-        self._check(
-            "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(number), ctypes.byref(device)
-        )
+        self._check("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(number), ctypes.byref(device))
         info = _PciInfo()
         self._check("nvmlDeviceGetPciInfo_v3", device, ctypes.byref(info))
         links = [self._read_link(device, link) for link in range(_MOST_NVLINKS)]

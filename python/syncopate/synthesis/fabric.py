@@ -1,8 +1,8 @@
 """Links between given ranks as a graph: what synthesis and the clock of transfers look at.
 
-A `Fabric` is data. It is made of a shape of the cost model (`syncopate.model.Topology`) and a number of ranks, read from
-a JSON file, detected on a machine, or written link by link. Vertices are ranks, named "rank 0", and whatever is between
-them: switches, bridges, a network. A *hop* is a way from one rank to another that leads through no third rank.
+A `Fabric` is data. It is made of a shape of the cost model (`syncopate.model.Topology`) and a number of ranks, read
+from a JSON file, detected on a machine, or written link by link. Vertices are ranks, named "rank 0", and whatever is
+between them: switches, bridges, a network. A *hop* is a way from one rank to another that leads through no third rank.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Fabric:
             seen.add((wire.src, wire.dst))
             if not (0 < wire.gbps < math.inf and 0 <= wire.latency_us < math.inf):
                 raise SyncopateError(
-                    f"{where}: expects a positive rate and a latency that is not negative, but got {wire.gbps} GB/s and "
-                    f"{wire.latency_us} µs"
+                    f"{where}: expects a positive rate and a latency that is not negative, but got {wire.gbps} GB/s "
+                    f"and {wire.latency_us} µs"
                 )
         reached = self._reached_from(0), self._reached_from(0, back=True)
         for way, found in zip(("from rank 0 to", "to rank 0 from"), reached, strict=True):

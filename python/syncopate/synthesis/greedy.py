@@ -26,8 +26,9 @@ def match_pieces(problem: Problem, seed: int | None) -> list[Send]:
 
     Args:
         problem: The pieces, and the hops.
-        seed: Decides between matches that are as good; without one, hops to the nearest next rank go first, which is what
-            switches want: all ranks then send, and receive, at once. The result is the same for the same arguments.
+        seed: Decides between matches that are as good; without one, hops to the nearest next rank go first, which is
+            what switches want: all ranks then send, and receive, at once. The result is the same for the same
+            arguments.
     """
     return _Matcher(problem, seed).run()
 

@@ -45,8 +45,8 @@ def solve_pieces(problem: Problem, known: Sequence[Send], limit_s: float) -> Sol
     Args:
         problem: The pieces, all of which are there from the beginning, and the hops.
         known: A schedule, from which on better ones are looked for.
-        limit_s: Seconds after which the best so far is taken. Whether a problem is solved in time depends on the machine; a
-            solution that is optimal does not.
+        limit_s: Seconds after which the best so far is taken. Whether a problem is solved in time depends on the
+            machine; a solution that is optimal does not.
 
     Raises:
         SyncopateError: scipy is missing, or the problem is too large.

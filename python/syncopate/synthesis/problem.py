@@ -49,8 +49,8 @@ class Problem:
         pieces: The pieces.
         nbytes: Bytes of each.
         free_us: By wire, when it is free, if that is not from the beginning.
-        is_backwards: Whether the schedule is to be run backwards. What a rank sends to several is then what it adds up, one
-            after the other: it sends a piece to one rank at a time.
+        is_backwards: Whether the schedule is to be run backwards. What a rank sends to several is then what it adds
+            up, one after the other: it sends a piece to one rank at a time.
     """
 
     ranks: int

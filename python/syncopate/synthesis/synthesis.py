@@ -117,14 +117,19 @@ def synthesize(
     Raises:
         SyncopateError: An argument is out of its range, or the method cannot be used.
     """
-    kind, how = _to_member(Collective, "collective", collective), _to_member(Method, "method", method)
+    kind, how = (
+        _to_member(Collective, "collective", collective),
+        _to_member(Method, "method", method),
+    )
     for word, value, low, end in (
         ("chunks", chunks, 1, 4097),
         ("tries", tries, 1, 10_001),
         ("root", root, 0, fabric.ranks),
     ):
         if type(value) is not int or not low <= value < end:
-            raise SyncopateError(f"{word}: expects a number in [{low}, {end}), but got {value!r:.40}")
+            raise SyncopateError(
+                f"{word}: expects a number in [{low}, {end}), but got {value!r:.40}"
+            )
     for word, amount in (("nbytes", nbytes), ("limit_s", limit_s)):
         if not 0 < amount < float("inf"):
             raise SyncopateError(f"{word}: expects a positive number, but got {amount!r:.40}")
@@ -223,7 +228,8 @@ class _Search:
     def _all_reduce(self, seed: int | None) -> list[Move]:
         """A reduce-scatter, and an all-gather of each piece as soon as it is summed and wires are free."""
         reducing, _ = self._reduce(seed)
-        pieces, free = gather_pieces(self.fabric.ranks, self.chunks), {}
+        pieces = gather_pieces(self.fabric.ranks, self.chunks)
+        free: dict[int, float] = {}
         if self.method is Method.GREEDY:
             for send in reducing:
                 if send.hop.src == pieces[send.piece].origin:
@@ -269,12 +275,16 @@ class _Search:
         return moves, is_optimal
 
     def _copy(self, send: Send) -> Move:
-        src, dst = (Cells(rank, Memory.DATA, send.piece, 1) for rank in (send.hop.src, send.hop.dst))
+        src, dst = (
+            Cells(rank, Memory.DATA, send.piece, 1) for rank in (send.hop.src, send.hop.dst)
+        )
         return Move(src, dst, False, self.place)
 
     def _add(self, send: Send) -> Move:
         """A sum over the hop that leads the other way."""
-        src, dst = (Cells(rank, Memory.DATA, send.piece, 1) for rank in (send.hop.dst, send.hop.src))
+        src, dst = (
+            Cells(rank, Memory.DATA, send.piece, 1) for rank in (send.hop.dst, send.hop.src)
+        )
         return Move(src, dst, True, self.place)
 
 
