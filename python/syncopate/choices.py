@@ -17,6 +17,7 @@ __all__ = [
     "Realization",
     "Shots",
     "SlotShape",
+    "Swizzle",
     "TileOrder",
     "names_of",
 ]
@@ -73,6 +74,19 @@ class SlotShape(enum.Enum):
     """Whole rows of tiles, so that what a call brings may lie in rows already."""
     TILES = "tiles"
     """Single tiles, so that a call ends with a wave."""
+
+
+class Swizzle(enum.Enum):
+    """In which order each member takes the others when each sends to every other."""
+
+    SHIFT = "shift"
+    """The next one first, around: all receive from different ones at a time. That of algorithm `direct`."""
+    REVERSE = "reverse"
+    """The one before first."""
+    XOR = "xor"
+    """In pairs that exchange with one another."""
+    SERIAL = "serial"
+    """All take the same one first, which then receives from all at once."""
 
 
 class Combine(enum.Enum):

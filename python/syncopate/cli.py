@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
+from syncopate.cli_arguments import number, write_text
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
+from syncopate.synthesis_cli import add_synthesis_commands
 
-if TYPE_CHECKING:
-    from syncopate.plan import Schedule
-
-_PLAN = "a module in chunk IR with one plan, whose kernel has footprints (docs/plans.md)"
+_PLAN = (
+    "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME; to "
+    "be scheduled, it has a kernel with footprints (docs/plans.md)"
+)
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
     f"algorithm={'|'.join(names_of(Algorithm))} direction={'|'.join(names_of(Direction))} splits=N "
@@ -92,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument(
         "--splits",
-        type=_number(RANGES["splits"][-1]),
+        type=number(RANGES["splits"][-1]),
         default=1,
         metavar="N",
         help="pieces per transfer, up to 4096 (default: %(default)s)",
@@ -107,36 +109,52 @@ def _parser() -> argparse.ArgumentParser:
     )
     explain = commands.add_parser(
         "explain",
-        help="say what each rank does in a plan in .mlir",
+        help="say what each rank does in a plan",
         description="Says in words what each rank computes, copies and waits for. Lowers the plan with "
         "syncopate-plan-pipeline first.",
     )
-    draw = commands.add_parser(
-        "draw",
-        help="draw the schedule of a plan in .mlir",
-        description="Draws the tiles, copies and waits of every rank as an SVG file. Lowers the plan with "
-        "syncopate-plan-pipeline first.",
+    show = commands.add_parser(
+        "show",
+        help="draw a plan: transfers by rank and time, what comes after what, or its schedule",
+        description="Draws a plan as SVG, or as a page of HTML with all pictures and a table. Collectives are "
+        "decomposed, and transfers split, as the plan's strategy says. Only view schedule needs a kernel.",
     )
     check = commands.add_parser(
         "check",
-        help="simulate a plan in .mlir on the CPU",
-        description="Lowers the plan, fuses it with a kernel that copies what its footprints say, simulates all ranks "
-        "in several interleavings, and looks for races, for deadlocks, and for tiles that do not find what the plan "
-        "brings there.",
+        help="simulate a plan on the CPU",
+        description="Lowers the plan, fuses it with a kernel that reads and writes what its footprints say, "
+        "simulates all ranks in several interleavings, and looks for races, for deadlocks, and for tiles and buffers "
+        "that do not hold what the plan brings there.",
     )
-    for command, run in ((explain, _explain), (draw, _draw), (check, _check)):
-        command.add_argument("file", type=Path, help=_PLAN)
+    for command, run in ((explain, _explain), (show, _show), (check, _check)):
+        command.add_argument("file", help=_PLAN)
         command.add_argument("--options", default="", metavar="WORDS", help=_OPTIONS)
         command.set_defaults(run=run)
-    draw.add_argument(
+    show.add_argument(
+        "--view",
+        choices=["ranks", "dependences", "schedule"],
+        default="ranks",
+        help="what an SVG file shows (default: %(default)s)",
+    )
+    show.add_argument(
+        "--fabric",
+        metavar="FABRIC",
+        help="links that times are for, as `syncopate synthesize` takes them (default: equal links to one switch)",
+    )
+    show.add_argument(
         "--out",
         type=Path,
-        default=Path("schedule.svg"),
         metavar="FILE",
-        help="the picture (default: %(default)s)",
+        help="the picture, or the page if its name ends in .html (default: plan.svg)",
     )
+    for command, what in (
+        (show, "print transfers and their times as JSON instead (default: no)"),
+        (check, "print what was done and found as JSON (default: no)"),
+    ):
+        command.add_argument("--json", action="store_true", help=what)
     _add_seeds(check)
     add_import_commands(commands)
+    add_synthesis_commands(commands)
     add_cache_command(commands)
     return parser
 
@@ -144,20 +162,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_seeds(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seeds",
-        type=_number(10**6),
+        type=number(10**6),
         default=5,
         metavar="N",
         help="interleavings to simulate (default: %(default)s)",
     )
-
-
-def _number(most: int) -> Callable[[str], int]:
-    def convert(word: str) -> int:
-        if not word.isdecimal() or not 1 <= int(word[:20]) <= most:
-            raise argparse.ArgumentTypeError(f"expects a number in [1, {most}], but got {word!r}")
-        return int(word)
-
-    return convert
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -180,54 +189,53 @@ def _opt(words: list[str]) -> int:
     return subprocess.run([tool, *words], check=False).returncode
 
 
-def _read(arguments: argparse.Namespace) -> str:
-    """The text of the plan, after a look at the options."""
-    from syncopate.show.plan_file import check_options
-
-    check_options(arguments.options)
-    file: Path = arguments.file
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SyncopateError(f"file: cannot read {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SyncopateError(f"file: {file} is no text; expects {_PLAN}") from None
-    except ValueError as error:
-        raise SyncopateError(f"file: cannot read {str(file)!r}: {error}") from None
-
-
-def _schedule(arguments: argparse.Namespace) -> Schedule:
-    from syncopate.show.plan_file import schedule_plan
-
-    return schedule_plan(_read(arguments), arguments.options, file=str(arguments.file))
-
-
 def _explain(arguments: argparse.Namespace) -> int:
     from syncopate.show import describe_schedule
+    from syncopate.show.plan_file import schedule_plan
 
-    print(describe_schedule(_schedule(arguments)))
+    text, file = _read(arguments)
+    print(describe_schedule(schedule_plan(text, arguments.options, file=file)))
     return 0
 
 
-def _draw(arguments: argparse.Namespace) -> int:
-    from syncopate.show import draw_schedule
+def _show(arguments: argparse.Namespace) -> int:
+    from syncopate.show.plan_show import PlanShow, View
+    from syncopate.synthesis.fabric_file import find_fabric
 
-    schedule = _schedule(arguments)
-    title = f"{schedule.name} on {schedule.world_size} ranks"
-    try:
-        arguments.out.write_text(draw_schedule(schedule, title=title), encoding="utf-8")
-    except OSError as error:
-        raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
-    except ValueError as error:
-        raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
-    print(arguments.out)
+    text, file = _read(arguments)
+    fabric = None
+    if arguments.fabric is not None:
+        from syncopate.show.plan_transfers import read_transfers
+
+        ranks = read_transfers(text, arguments.options, file=file).ranks
+        fabric = find_fabric(arguments.fabric, ranks)
+    shown = PlanShow(text, arguments.options, file=file, fabric=fabric)
+    if arguments.json:
+        write_text(arguments.out, json.dumps(shown.to_json(), indent=1) + "\n")
+        return 0
+    out = arguments.out or Path("plan.svg")
+    page = out.suffix in (".html", ".htm")
+    write_text(out, shown.write_page() if page else shown.draw(View(arguments.view)))
+    print(out)
     return 0
 
 
 def _check(arguments: argparse.Namespace) -> int:
     from syncopate.sim.check import check_plan
 
-    text, file = _read(arguments), str(arguments.file)
+    text, file = _read(arguments)
     report = check_plan(text, arguments.options, file=file, seeds=arguments.seeds)
-    print(report, file=sys.stdout if report.ok else sys.stderr)
+    if arguments.json:
+        print(json.dumps(report.to_json(), indent=1))
+    else:
+        print(report, file=sys.stdout if report.ok else sys.stderr)
     return 0 if report.ok else 1
+
+
+def _read(arguments: argparse.Namespace) -> tuple[str, str]:
+    """The text of the plan and the name of its file, after a look at the options."""
+    from syncopate.show.plan_file import check_options
+    from syncopate.show.plan_source import read_plan_text
+
+    check_options(arguments.options)
+    return read_plan_text(arguments.file)

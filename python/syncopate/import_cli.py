@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
-from syncopate.errors import SyncopateError
+from syncopate.cli_arguments import shape, write_text
 from syncopate.importers.names import Format, Source
 
 __all__ = ["add_import_commands"]
@@ -32,7 +30,7 @@ def add_import_commands(commands: Any) -> None:
     )
     importer.add_argument(
         "--shape",
-        type=_shape,
+        type=shape,
         metavar="MxN",
         help="shape of what is gathered, reduced or exchanged; its first dimension is cut (default: 8 rows of 64 "
         "elements for each chunk)",
@@ -49,7 +47,7 @@ def add_import_commands(commands: Any) -> None:
     importer.add_argument(
         "--kernel",
         action="store_true",
-        help="add a kernel without code, as `syncopate check`, `explain` and `draw` need one",
+        help="add a kernel without code, as `syncopate check` and `explain` need one",
     )
     _add_out(importer)
     importer.set_defaults(run=_import)
@@ -89,14 +87,6 @@ def _add_out(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _shape(word: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"[1-9]\d{0,11}(x[1-9]\d{0,11}){0,4}", word):
-        raise argparse.ArgumentTypeError(
-            f"expects sizes with x between them, such as 8192x4096, but got {word!r}"
-        )
-    return tuple(map(int, word.split("x")))
-
-
 def _import(arguments: argparse.Namespace) -> int:
     from syncopate.importers.formats import import_plan
 
@@ -108,7 +98,8 @@ def _import(arguments: argparse.Namespace) -> int:
         source=Source(arguments.source),
         kernel=arguments.kernel,
     )
-    return _write(arguments, imported.plan.text_with_locations)
+    write_text(arguments.out, imported.plan.text_with_locations)
+    return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -121,17 +112,5 @@ def _export(arguments: argparse.Namespace) -> int:
         collective=arguments.collective,
         result=arguments.result,
     )
-    return _write(arguments, text)
-
-
-def _write(arguments: argparse.Namespace, text: str) -> int:
-    if arguments.out is None:
-        sys.stdout.write(text)
-        return 0
-    try:
-        arguments.out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
-    except ValueError as error:
-        raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
+    write_text(arguments.out, text)
     return 0

@@ -86,7 +86,7 @@ def run_plan_file(draw: random.Random, made: Any) -> Outcome:
 
 def make_command(draw: random.Random) -> Any:
     """A command line, and the file that it is about."""
-    command = draw.choice(["explain", "draw", "draw", "check", "check"] * 4 + ["unknown", ""])
+    command = draw.choice(["explain", "show", "show", "check", "check"] * 4 + ["unknown", ""])
     words = [command, "FILE"]
     if draw.random() < 0.5:
         options = plan_options(draw, wrong=0.02)
@@ -96,7 +96,7 @@ def make_command(draw: random.Random) -> Any:
         ]
     if command == "check" or draw.random() < 0.05:
         words += ["--seeds", draw.choice(["1"] * 12 + [*NUMBERS[:4], "-", "²"])]
-    if command == "draw" or draw.random() < 0.05:
+    if command == "show" or draw.random() < 0.05:
         words += ["--out", draw.choice(["OUT"] * 12 + ["/", "/none/none", "", "a\0b"])]
     if draw.random() < 0.1:
         words.pop(draw.randrange(len(words)))

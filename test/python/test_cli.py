@@ -25,9 +25,12 @@ def test_explain_names_transfers_and_overlap(capsys):
     assert "overlaps with 4 tiles" in said
 
 
-def test_draw_writes_a_picture(tmp_path, capsys):
+def test_show_draws_the_schedule(tmp_path, capsys):
     out = tmp_path / "picture.svg"
-    assert main(["draw", str(RING), "--out", str(out), "--options", "splits=2"]) == 0
+    assert (
+        main(["show", str(RING), "--view", "schedule", "--out", str(out), "--options", "splits=2"])
+        == 0
+    )
     assert out.read_text().startswith("<svg")
     assert str(out) in capsys.readouterr().out
 
@@ -101,7 +104,7 @@ def test_check_of_a_kernel_that_reads_nothing_is_refused(tmp_path, capsys):
     plan = tmp_path / "plan.mlir"
     plan.write_text(text)
     assert main(["check", str(plan)]) == 1
-    assert "plan ring_by_hand: tiles of its kernel read no buffer" in capsys.readouterr().err
+    assert "plan ring_by_hand: tiles of its kernel touch no buffer" in capsys.readouterr().err
 
 
 def test_missing_file_is_one_line(capsys):
@@ -114,14 +117,14 @@ def test_missing_file_is_one_line(capsys):
 def test_path_that_no_file_can_have_is_one_line(tmp_path, capsys):
     assert main(["explain", "a\0b"]) == 1
     assert capsys.readouterr().err.startswith("syncopate: file: cannot read 'a\\x00b'")
-    assert main(["draw", str(RING), "--out", "a\0b"]) == 1
+    assert main(["show", str(RING), "--out", "a\0b"]) == 1
     assert capsys.readouterr().err.startswith("syncopate: --out: cannot write 'a\\x00b'")
 
 
 def test_bad_plan_is_one_error_with_its_file_and_line(tmp_path, capsys):
     plan = tmp_path / "bad.mlir"
     plan.write_text(RING.read_text().replace("from 2 to 0 :", "from 2 to 3 :"))
-    for command in ("check", "explain", "draw"):
+    for command in ("check", "explain", "show"):
         assert main([command, str(plan)]) == 1
         error = capsys.readouterr().err
         assert f"{plan}:20: 'chunk.put' op expects dst rank to be in [0, 3), but got 3" in error
@@ -183,7 +186,7 @@ def test_options_know_what_strategies_know():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["draw", str(RING), "--out", "/nonexistent/x.svg"], "--out: cannot write /nonexistent/x"),
+        (["show", str(RING), "--out", "/nonexistent/x.svg"], "--out: cannot write /nonexistent/x"),
         (["demo", "--out", "/proc/xx"], "out: cannot make the folder /proc/xx: "),
     ],
 )
@@ -203,7 +206,7 @@ def test_opt_passes_its_arguments_on(capfd):
 def test_nothing_prints_the_help(capsys):
     assert main([]) == 0
     said = capsys.readouterr().out
-    for command in ("demo", "opt", "explain", "draw", "check"):
+    for command in ("demo", "opt", "explain", "show", "check"):
         assert re.search(rf"^    {command} ", said, re.MULTILINE)
 
 
@@ -228,7 +231,7 @@ def test_usage_errors_and_help_leave_through_argparse(words, code, capsys):
     assert (err if code else out).startswith(("usage: syncopate", f"syncopate {__version__}"))
 
 
-@pytest.mark.parametrize("command", ["demo", "explain", "draw", "check"])
+@pytest.mark.parametrize("command", ["demo", "explain", "show", "check"])
 def test_every_option_has_help_with_its_default(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])

@@ -34,7 +34,7 @@ def test_what_is_imported_can_be_checked_explained_and_drawn(name, tmp_path, cap
     assert capsys.readouterr().out == ""
     assert main(["check", str(plan), "--seeds", "2"]) == 0
     assert main(["explain", str(plan)]) == 0
-    assert main(["draw", str(plan), "--out", str(picture)]) == 0
+    assert main(["show", str(plan), "--view", "schedule", "--out", str(picture)]) == 0
     said = capsys.readouterr().out
     assert "no races or deadlocks" in said
     assert "rank 2: " in said

@@ -163,6 +163,12 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     return specs
 
 
+def _element(dtype: str) -> Any:
+    """Triton's type of an element, which it calls int32 here, and i32 in signatures."""
+    known = DTYPES[dtype]
+    return tl.dtype(known.torch if dtype.startswith("i") else known.triton)
+
+
 def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
     """How the commands of a role are carried out."""
     if role.is_tma:
@@ -185,7 +191,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNIT=key.unit,
         UNITS_PER_BLOCK=32 * warps * copied,
         UNITS_PER_REDUCED_BLOCK=32 * warps * reduced,
-        REDUCED=None if key.reduced is None else tl.dtype(DTYPES[key.reduced].triton),
+        REDUCED=None if key.reduced is None else _element(key.reduced),
         RING=role is key.ring,
         UNORDERED=key.unordered,
         COUNTED=key.counted,
@@ -211,7 +217,7 @@ def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
         ROWS=rows,
         # What comes from far takes long to load; what goes there, to store.
         LAG=slots // 4 if key.remote_loads else slots // 2,
-        REDUCED=tl.dtype(DTYPES[key.reduced].triton) if key.reduced in TMA_ADDED else None,
+        REDUCED=_element(key.reduced) if key.reduced in TMA_ADDED else None,
         RING=role is key.ring,
         COUNTED=key.counted,
     )

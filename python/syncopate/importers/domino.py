@@ -8,10 +8,10 @@ piece moves as soon as the tiles are done that compute it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 from syncopate.errors import PlanError
-from syncopate.plan import Buffer, Chunk, Plan, Token
+from syncopate.plan import Buffer, Plan, Token
+from syncopate.plan.moves import Moves
 
 __all__ = ["split_all_reduce"]
 
@@ -45,44 +45,25 @@ def split_all_reduce(
     ):
         if type(splits) is not int or not 1 <= splits <= extent:
             raise PlanError(f"{name}: expects a number in [1, {extent}], but got {splits!r:.40}")
-    ranks = range(plan.world_size)
-    made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
+    ranks, moves = range(plan.world_size), Moves(plan)
+    for rank in ranks:
+        moves.produced(buffer[:], rank)
     tokens = []
     for rows in _cut(0, buffer.shape[0], row_splits):
         for columns in _cut(0, buffer.shape[1], column_splits):
-            blocks = [buffer[block, columns] for block in _cut(rows.start, rows.stop, len(ranks))]
-            tokens.append(_all_reduce(plan, blocks, made))
+            begun = len(moves.tokens)
+            for owner, block in enumerate(_cut(rows.start, rows.stop, len(ranks))):
+                others = [(owner + distance) % len(ranks) for distance in ranks[1:]]
+                for rank in others:
+                    moves.add(buffer[block, columns], rank, owner)
+                for rank in others:
+                    moves.copy(buffer[block, columns], owner, rank)
+            tokens.append(plan.join(moves.tokens[begun:]))
     with plan.claim(after=tokens):
         plan.all_reduce(buffer)
     for rank in ranks:
         plan.output(buffer[:], rank=rank)
     return tokens
-
-
-def _all_reduce(plan: Plan, blocks: Sequence[Chunk], made: Sequence[Token]) -> Token:
-    """Sums one piece, whose blocks belong to the ranks, and brings it to all."""
-    ranks = len(made)
-    arrived = []
-    for owner, block in enumerate(blocks):
-        done = made[owner]
-        for distance in range(1, ranks):
-            source = (owner + distance) % ranks
-            done = plan.put(
-                block,
-                block,
-                src_rank=source,
-                dst_rank=owner,
-                reduction="sum",
-                after=[made[source], done],
-            )
-        arrived.append(done)
-        arrived += [
-            plan.put(
-                block, block, src_rank=owner, dst_rank=(owner + distance) % ranks, after=[done]
-            )
-            for distance in range(1, ranks)
-        ]
-    return plan.join(arrived)
 
 
 def _cut(begin: int, end: int, parts: int) -> list[slice]:

@@ -65,14 +65,16 @@ class _Emitter:
         if not shape or any(type(size) is not int or size < 1 for size in shape):
             raise PlanError(f"shape: expects positive sizes, but got {list(shape)}")
         self.rows, self.more = shape[0], tuple(shape[1:])
-        blocks = 1 if steps.collective is Collective.ALL_REDUCE else steps.ranks
-        self.block = -(-self.rows // blocks)
+        self.block = -(-self.rows // steps.blocks)
         self.cell = -(-self.block // steps.chunks)
         whole = self.rows % steps.ranks == 0
         if not whole and steps.collective is Collective.ALL_TO_ALL and source is Source.TILES:
             raise PlanError(
                 f"shape: expects a multiple of {steps.ranks} rows to give back, but got {self.rows}"
             )
+        if steps.collective is Collective.BROADCAST and source is Source.TILES:
+            # Tiles of all ranks write to the same place, where the root's block arrives.
+            raise PlanError("source: expects inputs for a broadcast, but got tiles")
         self.moves = list(steps.moves)
         self.given = [steps.given(rank) for rank in range(steps.ranks)]
         self.last = Memory.DATA if steps.in_place else Memory.OUTPUT
@@ -181,6 +183,8 @@ class _Emitter:
     def _region(self, cells: Cells) -> Chunk | None:
         """The rows of cells that are live."""
         begin = self._start(cells.memory, cells.offset)
+        if not cells.count:
+            return None
         end = max(self._start(*cell[1:]) + self.live.get(cell, 0) for cell in cells)
         return self.buffers[cells.memory][begin:end] if end > begin else None
 
@@ -227,6 +231,8 @@ class _Emitter:
             if exchange:
                 ends = self.buffers[Memory.INPUT], self.buffers[Memory.OUTPUT]
                 plan.all_to_all(*ends, after=before)
+            elif steps.collective is Collective.BROADCAST:
+                plan.broadcast(self.buffers[Memory.DATA], root=steps.root, after=before)
             elif steps.collective is Collective.ALL_GATHER:
                 plan.all_gather(self.buffers[Memory.DATA], after=before)
             elif steps.collective is Collective.REDUCE_SCATTER:

@@ -80,8 +80,7 @@ def import_plan(
     """
     steps = read_steps(read_text(Path(path)), form, str(path))
     if shape is None:
-        blocks = 1 if steps.collective is Collective.ALL_REDUCE else steps.ranks
-        shape = (blocks * steps.chunks * 8, 64)
+        shape = (steps.blocks * steps.chunks * 8, 64)
     return emit_plan(steps, shape, dtype, source=source, kernel=kernel)
 
 
@@ -114,13 +113,16 @@ def export_plan(
             f"format: expects one that can be written, {names}, but got {known.value}"
         )
     text = plan.text_with_locations if isinstance(plan, Plan) else plan
-    kinds = {kind.value: kind for kind in Collective}
+    kinds = {kind.value: kind for kind in Collective if kind is not Collective.BROADCAST}
     if collective is not None and collective not in kinds:
         raise SyncopateError(
             f"collective: expects one of {', '.join(kinds)}, but got {collective!r}"
         )
     said = None if collective is None else kinds[collective]
-    return _WRITERS[known](read_plan(text, file, collective=said, result=result))
+    steps = read_plan(text, file, collective=said, result=result)
+    if steps.collective is Collective.BROADCAST:
+        steps.place.fail("expects no chunk.broadcast, which no format here has")
+    return _WRITERS[known](steps)
 
 
 def read_text(path: Path) -> str:

@@ -77,6 +77,8 @@ def _expected(steps: Steps, rank: int) -> Iterator[Content]:
         case Collective.ALL_TO_ALL:
             mine = range(rank * chunks, (rank + 1) * chunks)
             yield from (((source, cell),) for source in ranks for cell in mine)
+        case Collective.BROADCAST:
+            yield from (((steps.root, cell),) for cell in range(chunks))
 
 
 def _name(cell: tuple[int, Memory, int]) -> str:

@@ -30,6 +30,7 @@ _COLLECTIVES = {
     ops.AllReduceOp: Collective.ALL_REDUCE,
     ops.ReduceScatterOp: Collective.REDUCE_SCATTER,
     ops.AllToAllOp: Collective.ALL_TO_ALL,
+    ops.BroadcastOp: Collective.BROADCAST,
 }
 
 
@@ -82,13 +83,14 @@ class _Transfer:
 
 @dataclass(frozen=True)
 class _About:
-    """What a plan is: which collective, from which buffer to which, and by which transfers, if not by all."""
+    """What a plan is: which collective, from which buffer to which, by which transfers, if not by all, and whose."""
 
     place: Place
     kind: Collective
     given: str
     taken: str
     tokens: set[ir.Value] | None
+    root: int = 0
 
     @property
     def in_place(self) -> bool:
@@ -131,6 +133,7 @@ class _PlanReader:
             in_place=about.in_place,
             reduction=next(iter(reductions), "sum") or "sum",
             place=about.place,
+            root=about.root,
         )
         memories = self._place_buffers(steps, transfers, about, unit)
         for transfer in transfers:
@@ -165,20 +168,20 @@ class _PlanReader:
             )
         place = self._place(claims[0])
         (collective,) = claims[0].regions[0].blocks[0].operations
-        if type(collective) not in _COLLECTIVES:
-            place.fail(f"expects no {collective.operation.name}, which no format here has")
         if list(collective.attributes["group"]) != list(range(self.ranks)):
             place.fail("expects a collective of all ranks, in their order")
-        if collective.attributes["axis"].value != 0:
+        kind = _COLLECTIVES[type(collective)]
+        root = collective.attributes["root"].value if kind is Collective.BROADCAST else 0
+        if kind is not Collective.BROADCAST and collective.attributes["axis"].value != 0:
             place.fail("expects a collective along axis 0")
         names = [_name(value) for value in collective.operands if _is_buffer(value)]
-        kind = _COLLECTIVES[type(collective)]
-        return _About(place, kind, names[0], names[-1], _find_ancestors(claims[0]))
+        return _About(place, kind, names[0], names[-1], _find_ancestors(claims[0]), root)
 
     def _find_block(self, about: _About) -> int:
         """Rows of a block; the buffers of the collective have to have as many, or those of all blocks."""
         rows = max(self.shapes[name][0] for name in (about.given, about.taken))
-        block, rest = divmod(rows, 1 if about.kind is Collective.ALL_REDUCE else self.ranks)
+        whole = about.kind in (Collective.ALL_REDUCE, Collective.BROADCAST)
+        block, rest = divmod(rows, 1 if whole else self.ranks)
         if rest:
             about.place.fail(
                 f"expects {about.given} to have a multiple of {self.ranks} rows, but got {rows}"
@@ -252,6 +255,8 @@ class _PlanReader:
         copies: set[_Transfer] = set()
         for rank in range(self.ranks):
             if (rank, about.given) in given:
+                continue
+            if about.kind is Collective.BROADCAST and rank != about.root:
                 continue
             mine = [
                 transfer

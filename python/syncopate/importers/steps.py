@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from syncopate.importers.items import Item, Place
+from syncopate.plan.kinds import Collective
 
 __all__ = ["Cells", "Collective", "Memory", "Move", "Steps", "count_chunks", "find_dependences"]
 
@@ -22,20 +23,6 @@ MOST_CELLS: Final = 1 << 20
 """Of the inputs, or outputs, of all ranks together; of sums, a cell counts for each rank that has a part in it."""
 MOST_NAMED: Final = 1 << 20
 """Each step names the cells that it reads and writes."""
-
-
-class Collective(enum.Enum):
-    """What steps amount to."""
-
-    ALL_GATHER = "all_gather"
-    ALL_REDUCE = "all_reduce"
-    REDUCE_SCATTER = "reduce_scatter"
-    ALL_TO_ALL = "all_to_all"
-
-    @property
-    def reduces(self) -> bool:
-        """Whether it combines what ranks have."""
-        return self in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
 
 
 class Memory(enum.Enum):
@@ -101,13 +88,15 @@ class Steps:
         name: Its name.
         collective: What it is said to amount to.
         ranks: Number of ranks.
-        chunks: Cells that a rank contributes to each rank's block; of an all-reduce, cells of the buffer.
+        chunks: Cells that a rank contributes to each rank's block; of an all-reduce or a broadcast, cells of the
+            buffer.
         in_place: Whether input and output are one buffer, `Memory.DATA`.
         reduction: sum, max or min.
         place: Where the file begins.
         moves: In an order in which they may be made one after another.
         scratch: By buffer, its cells, as far as they do not follow from the above.
         named: Cells that steps have named so far.
+        root: The rank that has what a broadcast brings to all.
     """
 
     name: str
@@ -120,6 +109,7 @@ class Steps:
     moves: list[Move] = field(default_factory=list)
     scratch: dict[Memory, int] = field(default_factory=dict)
     named: int = 0
+    root: int = 0
 
     def __post_init__(self) -> None:
         cells = self.ranks * max(self.extent(Memory.INPUT), self.extent(Memory.OUTPUT))
@@ -142,11 +132,18 @@ class Steps:
             Collective.ALL_REDUCE: (chunks, chunks),
             Collective.REDUCE_SCATTER: (all_chunks, chunks),
             Collective.ALL_TO_ALL: (all_chunks, all_chunks),
+            Collective.BROADCAST: (chunks, chunks),
         }[self.collective]
         if memory is Memory.DATA:
             return max(extents)
         ends = dict(zip((Memory.INPUT, Memory.OUTPUT), extents, strict=True))
         return ends.get(memory, self.scratch.get(memory, 0))
+
+    @property
+    def blocks(self) -> int:
+        """Into how many blocks of `chunks` cells what is gathered, reduced or exchanged is cut."""
+        whole = (Collective.ALL_REDUCE, Collective.BROADCAST)
+        return 1 if self.collective in whole else self.ranks
 
     @property
     def memories(self) -> tuple[Memory, ...]:
@@ -166,7 +163,10 @@ class Steps:
 
     def given(self, rank: int) -> Cells:
         """What a rank has when a call starts."""
-        return Cells(rank, *self.own(Memory.INPUT, rank, 0), self.extent(Memory.INPUT))
+        count = self.extent(Memory.INPUT)
+        if self.collective is Collective.BROADCAST and rank != self.root:
+            count = 0
+        return Cells(rank, *self.own(Memory.INPUT, rank, 0), count)
 
     def taken(self, rank: int) -> Cells:
         """What it is to have in the end."""

@@ -14,6 +14,7 @@ from syncopate.ir import new_context, parse, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import describe, to_integer, to_integers, to_string
+from syncopate.plan.mesh import Mesh
 from syncopate.strategy import Strategy
 
 __all__ = ["Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
@@ -155,6 +156,11 @@ class PlanBody:
         for extent in self.mesh:
             size *= extent
         return size
+
+    @property
+    def grid(self) -> Mesh:
+        """The ranks as a grid, with their places and groups."""
+        return Mesh(self.mesh)
 
     @property
     def realizations(self) -> set[str]:

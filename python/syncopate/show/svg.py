@@ -79,9 +79,18 @@ class Drawing:
             parts = (f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z" for x, y, w, h in boxes)
             self.path("".join(parts), fill=fill)
 
-    def path(self, d: str, *, fill: str = "none", stroke: str = "none", width: float = 1) -> None:
+    def path(
+        self,
+        d: str,
+        *,
+        fill: str = "none",
+        stroke: str = "none",
+        width: float = 1,
+        dashed: bool = False,
+    ) -> None:
         """A path in SVG's own notation."""
         line = f' stroke="{stroke}" stroke-width="{width:g}"' if stroke != "none" else ""
+        line += ' stroke-dasharray="4 3"' if dashed else ""
         self._parts.append(f'<path d={quoteattr(d)} fill="{fill}"{line}/>')
 
     def _grow(self, right: float, bottom: float) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from syncopate.errors import SyncopateError
 from syncopate.runtime.commands import is_counted
 from syncopate.show.plan_file import schedule_plan
 from syncopate.sim.findings import Finding
 from syncopate.sim.probe import Probe, compare, make_probe
+from syncopate.sim.probe_data import draw_inputs
 from syncopate.sim.scheduler import Policy
 from syncopate.sim.simulate import simulate
 
@@ -48,6 +50,20 @@ class Report:
         """Whether nothing was found."""
         return not self.findings
 
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "ok": self.ok,
+            "ranks": self.probe.world_size,
+            "tiles": math.prod(self.probe.tiles),
+            "interleavings": [policy.value for policy in self.policies],
+            "calls": self.calls,
+            "findings": [
+                {"kind": finding.kind.value, "message": finding.message}
+                for finding in self.findings
+            ],
+        }
+
     def __str__(self) -> str:
         counts = ", ".join(
             f"{self.policies.count(policy)} {policy.value}"
@@ -59,10 +75,13 @@ class Report:
         what = f"{runs} ({counts}) of {self.calls} calls on {self.probe.world_size} ranks"
         if not self.ok:
             return f"{what}; the last one:\n" + "\n".join(map(str, self.findings))
-        lines = [
-            f"{what}: no races or deadlocks, every tile of {math.prod(self.probe.tiles)} found what the plan brings "
-            "there, and the buffers hold it in the end"
-        ]
+        tiles = f"every tile of {math.prod(self.probe.tiles)}"
+        found = f"{tiles} found what the plan brings there, and the buffers hold it in the end"
+        if not self.probe.samplings:
+            found = (
+                f"and of what {tiles} has stored, the buffers hold what the plan makes in the end"
+            )
+        lines = [f"{what}: no races or deadlocks, {found}"]
         if self.probe.num_ctas != self.ctas:
             lines.append(
                 f"tiles were distributed over {self.probe.num_ctas} CTAs instead of {self.ctas}"
@@ -101,6 +120,11 @@ def check_plan(
             f"plan {schedule.name}: passes all static checks, but how much it moves, or what its tiles need, is read "
             "at run time, and only the plan's own kernel goes with that; compile it, and call `simulate` with inputs"
         )
+    if any(spec.slots is not None for spec in schedule.buffers):
+        raise SyncopateError(
+            f"plan {schedule.name}: passes all static checks, but its collective becomes library calls, of what the "
+            "plan's own kernel stores into slots; compile it, and call `simulate`"
+        )
     elements = schedule.world_size * sum(math.prod(spec.shape) for spec in schedule.buffers)
     if elements > MOST_BUFFER_ELEMENTS:
         raise SyncopateError(
@@ -113,7 +137,8 @@ def check_plan(
     for seed in range(seeds):
         policy = Policy.of_seed(seed)
         policies.append(policy)
-        result = simulate(probe, calls=calls, seed=seed, scheduler=policy)
+        inputs = draw_inputs(probe, calls, seed)
+        result = simulate(probe, inputs=inputs, calls=calls, seed=seed, scheduler=policy)
         findings = (*result.verdict.findings, *compare(probe, result))
         if findings:
             break

@@ -26,10 +26,11 @@ from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.interpreter import Contents, interpret_plan
-from syncopate.plan.schedule import Schedule
+from syncopate.plan.schedule import Access, Schedule
 from syncopate.runtime.interface import BufferParam, KernelImage, ProgramData, TensorParam
 from syncopate.show.plan_file import schedule_plan
 from syncopate.sim.findings import Finding, Kind
+from syncopate.sim.probe_data import name_made, place_made
 from syncopate.sim.probe_source import Sampling, write_source
 from syncopate.sim.simulate import Result
 
@@ -48,11 +49,14 @@ _NAME = "probe"
 class Probe(ProgramData):
     """A program whose kernel copies the footprints of its tiles; `simulate` takes it as it takes a compiled one.
 
+    Where tiles write, it stores what tensors hold, which `draw_inputs` draws.
+
     Attributes:
         plan: The module that it was made of.
         tiles: Grid of tiles.
         samplings: What output k holds: for each tile, in row-major order of the grid, elements of a footprint; for one
             that is read at steps, those of each step.
+        writes: What tiles write; of access k, where the tensor of that number goes.
         steps: For each rank, what gives the range of a tile's steps; nothing if tiles walk none.
         most_steps: The step behind the last that a tile may have.
         ir: The program at every stage, as text; see `Program.ir`.
@@ -61,6 +65,7 @@ class Probe(ProgramData):
     plan: str = field(kw_only=True, repr=False)
     tiles: tuple[int, ...] = field(kw_only=True)
     samplings: tuple[Sampling, ...] = field(kw_only=True, repr=False)
+    writes: tuple[Access, ...] = field(kw_only=True, repr=False, default=())
     steps: Ranges = field(kw_only=True, repr=False, default=())
     most_steps: int = field(kw_only=True, default=0)
     ir: Mapping[str, str] = field(kw_only=True, repr=False)
@@ -74,7 +79,7 @@ def make_probe(
     most_elements: int | None = None,
     most_ctas: int | None = None,
 ) -> Probe:
-    """Lowers a plan, and fuses it with a kernel that copies what its tiles read.
+    """Lowers a plan, and fuses it with a kernel that copies what its tiles read, and stores where they write.
 
     Args:
         text: A module with one plan, whose kernel has footprints; its own code, if it is there, is not used.
@@ -100,12 +105,15 @@ def make_probe(
     ctas = schedule.num_ctas if most_ctas is None else min(schedule.num_ctas, most_ctas)
     arguments = _adapt_kernel(find_plan(module), ctas)
     positions = [arguments.index(sampling.access.argument) for sampling in samplings]
+    writes = [_whole(schedule, access) for access in schedule.accesses if access.writes]
+    targets = [arguments.index(sampling.access.argument) for sampling in writes]
     source = write_source(
         _NAME,
         len(arguments),
         schedule.tiles,
         list(zip(positions, samplings, strict=True)),
         most_steps,
+        list(zip(targets, writes, strict=True)),
     )
     kernel = define_kernel(source, _NAME, {})
     binding = _bind(schedule, arguments, samplings, ctas, most_steps)
@@ -136,6 +144,7 @@ def make_probe(
         plan=text,
         tiles=schedule.tiles,
         samplings=samplings,
+        writes=tuple(sampling.access for sampling in writes),
         steps=schedule.steps,
         most_steps=most_steps,
         ir=Stages(fusion.stages),
@@ -161,6 +170,11 @@ def _as_stored(spec: Any) -> Any:
     return dataclasses.replace(spec, dtype=f"i{bits[0]}")
 
 
+def _whole(schedule: Schedule, access: Access) -> Sampling:
+    shape = schedule.buffers[access.buffer].shape
+    return Sampling(access, shape, (1,) * len(shape))
+
+
 def _find_most_steps(schedule: Schedule) -> int:
     """The step behind the last that a tile of some rank has; 0 if tiles walk none."""
     tables = [schedule.rank_tables(rank)["steps"] for rank in range(schedule.world_size)]
@@ -175,14 +189,14 @@ def _choose_samplings(
     schedule: Schedule, most_elements: int, most_steps: int
 ) -> tuple[Sampling, ...]:
     reads = [access for access in schedule.accesses if not access.writes]
-    if not reads:
+    if not schedule.accesses:
         raise PlanError(
-            f"plan {schedule.name}: tiles of its kernel read no buffer, so nothing can be looked at; add a footprint: "
+            f"plan {schedule.name}: tiles of its kernel touch no buffer, so nothing can be looked at; add a footprint: "
             'chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512] (see docs/plans.md)'
         )
     regions = sum(most_steps if access.at_step else 1 for access in reads)
     copies = schedule.world_size * math.prod(schedule.tiles) * regions
-    budget = max(1, most_elements // copies)
+    budget = max(1, most_elements // max(1, copies))
     samplings = []
     for access in reads:
         shape = schedule.buffers[access.buffer].shape
@@ -224,23 +238,35 @@ def _bind(
     most_steps: int,
 ) -> Binding:
     buffers = {access.argument: access.buffer for access in schedule.accesses}
+    written = {access.argument for access in schedule.accesses if access.writes}
     params: list[BufferParam | TensorParam] = []
     signature: dict[str, str] = {}
     for number, argument in enumerate(arguments):
         spec = _as_stored(schedule.buffers[buffers[argument]])
         params.append(BufferParam(f"in{number}", spec.name, descriptor=False))
-        signature[f"in{number}"] = f"*i{8 * DTYPES[spec.dtype].nbytes}"
+        signature[f"in{number}"] = _pointer(spec.dtype, argument in written)
     for number, sampling in enumerate(samplings):
         spec = _as_stored(schedule.buffers[sampling.access.buffer])
         regions = math.prod(schedule.tiles) * (most_steps if sampling.access.at_step else 1)
         shape = (regions, *sampling.counts)
         name = f"out{number}"
         params.append(TensorParam(name, name, shape, spec.dtype, descriptor=False, output=True))
-        signature[name] = f"*i{8 * DTYPES[spec.dtype].nbytes}"
+        signature[name] = _pointer(spec.dtype, sampling.access.argument in written)
+    for number, access in enumerate(access for access in schedule.accesses if access.writes):
+        spec = _as_stored(schedule.buffers[access.buffer])
+        name = name_made(number)
+        params.append(TensorParam(name, name, spec.shape, spec.dtype, descriptor=False))
+        signature[name] = _pointer(spec.dtype, True)
     pointers = dict.fromkeys(signature, 16)
     constexprs = {"CTAS": ctas}
     signature["CTAS"] = "constexpr"
     return Binding(signature, constexprs, tuple(params), {}, pointers)
+
+
+def _pointer(dtype: str, typed: bool) -> str:
+    """Triton's type of a pointer to elements: as they are, or else as integers of their size."""
+    known = DTYPES[dtype]
+    return f"*{known.triton}" if typed else f"*i{8 * known.nbytes}"
 
 
 def compare(probe: Probe, result: Result) -> Iterator[Finding]:
@@ -252,7 +278,7 @@ def compare(probe: Probe, result: Result) -> Iterator[Finding]:
     for call, (inputs, outputs) in enumerate(
         zip(result.inputs, result.outputs, strict=False), start=1
     ):
-        memory = interpret_plan(probe.plan, inputs)
+        memory = interpret_plan(probe.plan, place_made(probe, inputs))
         for number, sampling in enumerate(probe.samplings):
             name = probe.buffers[sampling.access.buffer].name
             for rank, found in enumerate(outputs[f"out{number}"]):

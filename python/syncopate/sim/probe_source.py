@@ -1,6 +1,7 @@
 """The source of a probe kernel: a local Triton kernel that copies what its tiles' footprints cover.
 
-Elements are copied as integers of their size, so that their bits arrive whatever they mean.
+What is read goes to an output, as integers of the elements' size, so that their bits arrive whatever they mean. What is
+written comes from a tensor, in the elements' own type, since what tiles store may be added to something.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from syncopate.errors import PlanError
 from syncopate.plan.schedule import Access
+from syncopate.sim.probe_data import name_made
 
 __all__ = ["Sampling", "write_source"]
 
@@ -102,8 +104,9 @@ def write_source(
     tiles: Sequence[int],
     samplings: Sequence[tuple[int, Sampling]],
     steps: int = 0,
+    writes: Sequence[tuple[int, Sampling]] = (),
 ) -> str:
-    """Writes a kernel that takes pointers `in0`, …, then for each sampling an output `out0`, …, and CTAS.
+    """Writes a kernel that takes pointers `in0`, …, for each sampling an output `out0`, …, then tensors, and CTAS.
 
     Output k is an array of shape [tiles, *counts], or [tiles * steps, *counts] if it is read at steps; what a tile's
     footprint does not cover is zero, and so is the place of a step that it does not have.
@@ -114,6 +117,8 @@ def write_source(
         tiles: Grid of tiles.
         samplings: For each output, the pointer that it is read through, and what of it.
         steps: The step behind the last that a tile may have; 0 if tiles walk none.
+        writes: For each tensor `made0`, …, of the shape of a buffer, the pointer that tiles store it through, and
+            where.
 
     Raises:
         PlanError: The offsets of a footprint may not fit in 64 bits.
@@ -149,7 +154,10 @@ def write_source(
             "    step = sy.step(place).to(tl.int64)",
             *(f"    {line}" for line in at_steps or ["tl.store(out0 + step, 0, mask=step < 0)"]),
         ]
+    for number, (pointer, sampling) in enumerate(writes):
+        lines += _copy(f"in{pointer}", name_made(number), sampling, coordinates, None)
     outputs = [f"out{number}" for number in range(len(samplings))]
+    outputs += [name_made(number) for number in range(len(writes))]
     parameters = [*(f"in{number}" for number in range(inputs)), *outputs, "CTAS: tl.constexpr"]
     return "\n".join(
         [
@@ -183,9 +191,13 @@ def _clear(target: str, elements: int) -> list[str]:
 
 
 def _copy(
-    source: str, target: str, sampling: Sampling, coordinates: Sequence[_Code], number: str
+    buffer: str, other: str, sampling: Sampling, coordinates: Sequence[_Code], number: str | None
 ) -> list[str]:
-    """Lines that copy one footprint of a tile or a step, in pieces of rows and columns, to the place of a number."""
+    """Lines that copy one footprint of a tile or a step, in pieces of rows and columns.
+
+    It goes from the buffer to the place of a number in an output; without a number, from the same place of a tensor to
+    the buffer.
+    """
     shape, counts = sampling.shape, sampling.counts
     last = len(shape) - 1
     lines = []
@@ -219,10 +231,18 @@ def _copy(
     body += [
         f"address = ({row_at})[:, None] + {address}[None, :]",
         f"inside = ({row_in})[:, None] & {inside}[None, :]",
-        f"data = tl.load({source} + address, mask=kept & inside, other=0)",
-        f"target = ({number} * {rows} + row)[:, None] * {columns} + column[None, :]",
-        f"tl.store({target} + target, data, mask=kept)",
     ]
+    if number is None:
+        body += [
+            f"data = tl.load({other} + address, mask=kept & inside, other=0)",
+            f"tl.store({buffer} + address, data, mask=kept & inside)",
+        ]
+    else:
+        body += [
+            f"data = tl.load({buffer} + address, mask=kept & inside, other=0)",
+            f"target = ({number} * {rows} + row)[:, None] * {columns} + column[None, :]",
+            f"tl.store({other} + target, data, mask=kept)",
+        ]
     down = -(-rows // height)
     return [*lines, f"for piece in range({down * across}):", *(f"    {line}" for line in body)]
 

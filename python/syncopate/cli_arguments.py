@@ -1,0 +1,50 @@
+"""What several commands of `syncopate` take and write alike."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from syncopate.errors import SyncopateError
+
+__all__ = ["number", "shape", "write_text"]
+
+
+def number(most: int) -> Callable[[str], int]:
+    """A converter of an argument that is a number from 1 on."""
+
+    def convert(word: str) -> int:
+        if not word.isdecimal() or not 1 <= int(word[:20]) <= most:
+            raise argparse.ArgumentTypeError(f"expects a number in [1, {most}], but got {word!r}")
+        return int(word)
+
+    return convert
+
+
+def shape(word: str) -> tuple[int, ...]:
+    """The shape that an argument spells, such as 8192x4096."""
+    if not re.fullmatch(r"[1-9]\d{0,11}(x[1-9]\d{0,11}){0,4}", word):
+        raise argparse.ArgumentTypeError(
+            f"expects sizes with x between them, such as 8192x4096, but got {word!r}"
+        )
+    return tuple(map(int, word.split("x")))
+
+
+def write_text(path: Path | None, text: str) -> None:
+    """Writes what a command makes, to standard output if no file is named.
+
+    Raises:
+        SyncopateError: The file cannot be written.
+    """
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SyncopateError(f"--out: cannot write {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise SyncopateError(f"--out: cannot write {str(path)!r}: {error}") from None
