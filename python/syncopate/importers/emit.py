@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from syncopate.errors import PlanError
+from syncopate.importers.beside import Gemm
 from syncopate.importers.names import Source
 from syncopate.importers.proof import prove
 from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps, find_dependences
@@ -22,11 +23,13 @@ class Imported:
         plan: The plan.
         given: The buffer of what ranks bring along, or of what tiles compute.
         result: The buffer of what the steps come to.
+        gemm: The product beside it in the file, if there is one that computes what is given, or reads the result.
     """
 
     plan: Plan
     given: Buffer
     result: Buffer
+    gemm: Gemm | None = None
 
 
 def emit_plan(

@@ -8,16 +8,40 @@ __all__ = ["Format", "Source"]
 
 
 class Format(enum.Enum):
-    """How a file says what moves."""
+    """How a file says what moves: step by step, or as what ranks have before and after."""
 
     MSCCL_XML = "msccl-xml"
     MSCCLPP_JSON = "mscclpp-json"
     TACCL_JSON = "taccl-json"
+    STABLEHLO = "stablehlo"
+    HLO = "hlo"
 
     @property
     def is_written(self) -> bool:
         """Whether plans can be exported in it."""
-        return self is not Format.TACCL_JSON
+        return self in (Format.MSCCL_XML, Format.MSCCLPP_JSON)
+
+    @property
+    def summary(self) -> str:
+        """What files it is of."""
+        return _SUMMARIES[self]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it says step by step what moves, in chunks of what size anybody likes.
+
+        Other formats say of tensors what ranks have before and after, and may do so at several places of a file.
+        """
+        return self not in (Format.STABLEHLO, Format.HLO)
+
+
+_SUMMARIES = {
+    Format.MSCCL_XML: "algorithms of msccl-tools and TACCL",
+    Format.MSCCLPP_JSON: "execution plans of MSCCL++",
+    Format.TACCL_JSON: "algorithms that TACCL's synthesizer saves",
+    Format.STABLEHLO: "modules with collectives, as jax prints them",
+    Format.HLO: "modules of XLA",
+}
 
 
 class Source(enum.Enum):
