@@ -7,6 +7,7 @@ import pytest
 from import_faults_msccl import MSCCL
 from import_faults_mscclpp import MSCCLPP
 from import_faults_taccl import JSON, TACCL
+from import_faults_shardy import GOOD, HLO_GOOD, HLO_SHARDINGS, SHARDY
 from import_faults_xla import HLO, STABLEHLO
 from import_files import FILES
 from import_tensor_files import CASES as TENSOR_CASES
@@ -29,7 +30,7 @@ CASES = [
 ]
 
 
-TENSORS = {"stablehlo": STABLEHLO, "hlo": HLO}
+TENSORS = {"stablehlo": STABLEHLO | SHARDY, "hlo": HLO | HLO_SHARDINGS}
 CASES += [(form, name, case) for form, cases in TENSORS.items() for name, case in cases.items()]
 
 
@@ -123,6 +124,8 @@ MUTATED = {
         "stablehlo",
         [stablehlo(case, generic=True) for case in TENSOR_CASES.values()],
     ),
+    "shardy": ("stablehlo", [GOOD]),
+    "shardings": ("hlo", [HLO_GOOD]),
     "hlo": ("hlo", [hlo(case) for case in TENSOR_CASES.values() if case.axis == case.concat]),
 }
 

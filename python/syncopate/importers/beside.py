@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from syncopate.kernels import GemmConfig
     from syncopate.workloads import GemmWorkload
 
-__all__ = ["Gemm", "Neighbours", "flatten"]
+__all__ = ["Gemm", "Neighbours", "to_gemm"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Neighbours:
         found = self.maker(name)
         if found is None or not isinstance(found.meaning, Dot) or type_ is None:
             return None
-        return _to_gemm(found, found.meaning, type_.dtype, reads=False)
+        return to_gemm(found, found.meaning, type_.dtype, reads=False)
 
     def _behind(self, name: str, type_: Tensor | None) -> Gemm | None:
         names = [name]
@@ -103,27 +103,13 @@ class Neighbours:
                 if isinstance(user.meaning, Dot):
                     if type_ is None or not user.operands or user.operands[0] != value:
                         return None
-                    return _to_gemm(user, user.meaning, type_.dtype, reads=True)
+                    return to_gemm(user, user.meaning, type_.dtype, reads=True)
                 if user.passes and user.result not in names:
                     names.append(user.result)
         return None
 
 
-def flatten(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, tuple[int, ...]] | None:
-    """How many leading dimensions become one, so that two are left, and what becomes of axes.
-
-    Returns:
-        None if what moves along an axis would not be rows any more.
-    """
-    rows = len(shape) - 1
-    if rows < 1:
-        return None
-    if rows > 1 and any(axis < rows and math.prod(shape[:axis]) != 1 for axis in axes):
-        return None
-    return rows, tuple(1 if axis == rows else 0 for axis in axes)
-
-
-def _to_gemm(node: Node, dot: Dot, dtype: str, *, reads: bool) -> Gemm | None:
+def to_gemm(node: Node, dot: Dot, dtype: str, *, reads: bool) -> Gemm | None:
     """The product as the kernel computes it, if it is one of two matrices, after leading dimensions are made one."""
     if len(node.operand_types) != 2 or dot.lhs_batch or dot.rhs_batch:
         return None

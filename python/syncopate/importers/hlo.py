@@ -6,14 +6,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from syncopate.errors import PlanError
 from syncopate.importers.groups import Grouping, GroupKind, read_iota, read_lists
+from syncopate.importers.layouts import gspmd_layout
 from syncopate.importers.read_hlo import HloModule
+from syncopate.importers.shardings import ELEMENTWISE, Placed
 from syncopate.importers.tensors import Dot, Node, Operation, Tensor, Transfer, TransferKind
 
-__all__ = ["read_grouping", "read_nodes"]
+__all__ = ["is_whole", "place_nodes", "read_grouping", "read_nodes"]
 
 _KINDS: Final = {kind.value.replace("_", "-"): kind for kind in TransferKind}
 _PASSES: Final = {"convert", "copy", "opt-barrier"}
+_MANUAL: Final = "{manual}"
 _REDUCTIONS: Final = {"add": "sum", "maximum": "max", "minimum": "min"}
 
 
@@ -42,6 +46,50 @@ def read_nodes(
     return [node for operation in operations for node in _read(module, operation, types, grouping)]
 
 
+def is_whole(operations: Sequence[Operation]) -> bool:
+    """Whether a computation speaks of whole tensors: the partitioner leaves shardings on parameters alone."""
+    return any(
+        operation.name != "parameter" and operation.fields.get("sharding", _MANUAL) != _MANUAL
+        for operation in operations
+    )
+
+
+def place_nodes(
+    module: HloModule, operations: Sequence[Operation], grouping: Grouping
+) -> list[Placed]:
+    """The nodes of a computation without collectives, with what shardings say of them.
+
+    Raises:
+        PlanError: A sharding is malformed, or does not fit its value.
+    """
+    ranks = grouping.ranks([])
+    types = {operation.results[0]: operation.types for operation in operations}
+    placed = []
+    for operation in operations:
+        nodes = list(_read(module, operation, types, grouping))
+        text = operation.fields.get("sharding", "")
+        texts = [text] * len(nodes)
+        if operation.name == "tuple":
+            texts = re.findall(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}", text[1:-1])
+            texts += [""] * (len(nodes) - len(texts))
+        elementwise = operation.name.replace("-", "_") in ELEMENTWISE or operation.name in (
+            "tuple",
+            "get-tuple-element",
+        )
+        target = operation.fields.get("custom_call_target")
+        moves = operation.name == "custom-call" and target == '"Sharding"'
+        for node, said in zip(nodes, texts, strict=False):
+            layout = None
+            # What is manual is a part already, of which collectives speak.
+            if said not in ("", _MANUAL) and node.type is not None and node.type.shape:
+                try:
+                    layout = gspmd_layout(said, node.type.shape, ranks)
+                except PlanError as error:
+                    operation.fail(str(error))
+            placed.append(Placed(node, layout, moves=moves, elementwise=elementwise))
+    return placed
+
+
 def _read(
     module: HloModule,
     operation: Operation,
@@ -53,7 +101,13 @@ def _read(
         types[value][0] if len(types.get(value, ())) == 1 else None for value in operation.operands
     ]
     kind = _KINDS.get(operation.name.removesuffix("-start"))
-    sharding = operation.fields.get("sharding")
+
+    if operation.name == "tuple":
+        for number, operand in enumerate(operation.operands):
+            type_ = operation.types[number] if number < len(operation.types) else None
+            named = f"{name}#{number}"
+            yield Node(operation.place, named, (operand,), type_, takes[number:], passes=True)
+        return
     if kind is None:
         meaning = _read_dot(operation) if operation.name == "dot" else None
         operands, passes = operation.operands, operation.name in _PASSES
@@ -62,7 +116,7 @@ def _read(
         if operation.name == "get-tuple-element":
             operands, passes = (f"{operands[0]}#{operation.text('index')}",), True
         type_ = operation.types[0] if len(operation.types) == 1 else None
-        yield Node(operation.place, name, operands, type_, takes, meaning, passes, sharding)
+        yield Node(operation.place, name, operands, type_, takes, meaning, passes)
         return
     gives = _result_types(operation, kind)
     if len(gives) != len(operation.operands):

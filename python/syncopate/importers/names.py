@@ -32,14 +32,14 @@ class Format(enum.Enum):
 
         Other formats say of tensors what ranks have before and after, and may do so at several places of a file.
         """
-        return self not in (Format.STABLEHLO, Format.HLO)
+        return self in (Format.MSCCL_XML, Format.MSCCLPP_JSON, Format.TACCL_JSON)
 
 
 _SUMMARIES = {
     Format.MSCCL_XML: "algorithms of msccl-tools and TACCL",
     Format.MSCCLPP_JSON: "execution plans of MSCCL++",
     Format.TACCL_JSON: "algorithms that TACCL's synthesizer saves",
-    Format.STABLEHLO: "modules with collectives, as jax prints them",
+    Format.STABLEHLO: "modules of StableHLO and Shardy, as jax prints them",
     Format.HLO: "modules of XLA",
 }
 

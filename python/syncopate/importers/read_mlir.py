@@ -6,15 +6,19 @@ registered here, and those that come with a newer XLA are read as well.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from syncopate.importers.items import Place
 from syncopate.importers.tensors import DTYPES, Argument, Operation, Tensor
 
-__all__ = ["read_mlir", "to_tensor", "walk"]
+__all__ = ["LABEL", "read_dictionaries", "read_mlir", "to_tensor", "walk"]
+
+LABEL: Final = "block"
+"""What the label of a block is called among operations."""
 
 _DEEPEST = 64
 _TOKEN = re.compile(
@@ -32,12 +36,12 @@ class _Token:
     first: bool
 
 
-def walk(operations: Sequence[Operation]) -> Iterator[Operation]:
-    """Operations, and all inside of them."""
+def walk(operations: Sequence[Operation], stop: str | None = None) -> Iterator[Operation]:
+    """Operations, and all inside of them, but for what is inside of those of one name."""
     for operation in operations:
         yield operation
-        for region in operation.regions:
-            yield from walk(region)
+        for region in operation.regions if operation.name != stop else ():
+            yield from walk(region, stop)
 
 
 def read_mlir(text: str, file: str) -> tuple[Operation, ...]:
@@ -94,7 +98,7 @@ class _Reader:
                     self._fail("'}'")
                 return tuple(found)
             if word[0] == "^":
-                self._skip_label()
+                found.append(self._label())
             elif word[0] in "#!" and self._peek(1) == "=":
                 self._body(depth)
             else:
@@ -151,11 +155,23 @@ class _Reader:
             return False
         word, after = self._peek(), self._peek(1)
         if word[0] == "%":
-            return after in ("=", ",", ":")
+            return self._names_results()
         if word[0] in "#!":
             return after == "="
         named = "." in word or word in _STARTS
         return word[0] == "^" or (word[0] == '"' and after == "(") or (named and after != "=")
+
+    def _names_results(self) -> bool:
+        """Whether names stand here that are given to results, as `%a, %b:2 =`."""
+        at = 0
+        while self._peek(at).startswith("%"):
+            at += 3 if self._peek(at + 1) == ":" else 1
+            if self._peek(at) == "=":
+                return True
+            if self._peek(at) != ",":
+                return False
+            at += 1
+        return False
 
     def _opens_region(self) -> bool:
         """Whether the brace here holds operations, not attributes."""
@@ -166,10 +182,14 @@ class _Reader:
             return after == "("
         return bool(re.match(r"[A-Za-z_]", word)) and after not in ("=", ",", "}", ":", "")
 
-    def _skip_label(self) -> None:
-        depth = 0
+    def _label(self) -> Operation:
+        """The label of a block, as an operation that has the block's arguments."""
+        place, words, depth = Place(self._file, self._tokens[self._at].line), list[str](), 0
         while (word := self._next()) != ":" or depth:
             depth += (word in _OPEN) - (word in _CLOSE)
+            words.append(word)
+        inside = _bracket(words, 1)[0] if words[1:2] == ["("] else []
+        return Operation(LABEL, place, (), (), {}, (), arguments=_read_arguments(inside, place))
 
     def _peek(self, ahead: int = 0) -> str:
         at = self._at + ahead
@@ -201,16 +221,19 @@ class _Parts:
 
     def operation(self, results: Sequence[str]) -> Operation:
         words, fields = self._body.words, dict[str, str]()
-        arguments = self._arguments() if self._name in ("func.func", "func") else ()
+        is_function = self._name in ("func.func", "func")
+        arguments = self._arguments() if is_function else ()
         parts = _split(words, ":")
         head = parts[0]
         takes, gives = _read_types(parts[-1]) if len(parts) > 1 else ((), ())
         operands = tuple(word for word in head if word[0] == "%")
         for part in _split(head, ","):
-            if "=" in part and part.index("=") and "{" not in part[: part.index("=")]:
-                at = part.index("=")
-                fields.setdefault(part[at - 1], " ".join(part[at + 1 :]))
-        fields |= _read_dictionaries(words)
+            names = [at - 1 for at in _find(part, "=") if at]
+            for at, end in zip(names, [*names, len(part)][1:], strict=True):
+                # Attributes may follow without a comma.
+                braces = [brace for brace in _find(part, "{", opens=True) if at + 2 < brace < end]
+                fields.setdefault(part[at], " ".join(part[at + 2 : min([*braces, end])]))
+        fields |= read_dictionaries(words)
         fields[""] = " ".join(head)
         regions = tuple(self._body.regions)
         return Operation(
@@ -223,6 +246,7 @@ class _Parts:
             takes,
             regions,
             arguments,
+            self._gives() if is_function else (),
         )
 
     def _arguments(self) -> tuple[Argument, ...]:
@@ -230,12 +254,27 @@ class _Parts:
         if "(" not in words:
             self._place.fail(f"{self._name}: expects arguments in parentheses")
         inside, _ = _bracket(words, words.index("("))
-        found = []
-        for part in _split(inside, ","):
-            if len(part) > 2 and part[0][0] == "%" and part[1] == ":":
-                fields = _read_dictionaries(part)
-                found.append(Argument(part[0], to_tensor(part[2:]), fields, self._place))
-        return tuple(found)
+        return _read_arguments(inside, self._place)
+
+    def _gives(self) -> tuple[Argument, ...]:
+        """What a function gives, without names."""
+        behind = _split(self._body.words, "->")[1:]
+        if not behind:
+            return ()
+        words = _bracket(behind[0], 0)[0] if behind[0][:1] == ["("] else behind[0]
+        return tuple(
+            Argument("", to_tensor(part), read_dictionaries(part), self._place)
+            for part in _split(words, ",")
+            if part
+        )
+
+
+def _read_arguments(words: Sequence[str], place: Place) -> tuple[Argument, ...]:
+    return tuple(
+        Argument(part[0], to_tensor(part[2:]), read_dictionaries(part), place)
+        for part in _split(words, ",")
+        if len(part) > 2 and part[0][0] == "%" and part[1] == ":"
+    )
 
 
 def _bracket(words: Sequence[str], at: int) -> tuple[list[str], int]:
@@ -248,20 +287,23 @@ def _bracket(words: Sequence[str], at: int) -> tuple[list[str], int]:
     return list(words[at + 1 :]), len(words)
 
 
+def _find(words: Sequence[str], wanted: str, *, opens: bool = False) -> list[int]:
+    """Where a word stands in no bracket, or opens one that does."""
+    found, depth = [], 0
+    for at, word in enumerate(words):
+        depth += (word in _OPEN) - (word in _CLOSE)
+        if word == wanted and depth == int(opens):
+            found.append(at)
+    return found
+
+
 def _split(words: Sequence[str], separator: str) -> list[list[str]]:
     """Words between separators that stand in no bracket."""
-    parts: list[list[str]] = [[]]
-    depth = 0
-    for word in words:
-        depth += (word in _OPEN) - (word in _CLOSE)
-        if word == separator and depth == 0:
-            parts.append([])
-        else:
-            parts[-1].append(word)
-    return parts
+    edges = [-1, *_find(words, separator), len(words)]
+    return [list(words[a + 1 : b]) for a, b in itertools.pairwise(edges)]
 
 
-def _read_dictionaries(words: Sequence[str]) -> dict[str, str]:
+def read_dictionaries(words: Sequence[str]) -> dict[str, str]:
     """Attributes in braces that stand in no other bracket, but for `<{…}>`."""
     found: dict[str, str] = {}
     at = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -56,7 +57,8 @@ def reshard(
     Raises:
         PlanError: Layouts are of different numbers of ranks, or there is no way from one to the other: from whole
             values to parts of a sum, or from parts to something else than blocks of the sum, or all of it; or parts are
-            of several sizes, or results that a kernel reads, or that are apart.
+            of several sizes, and so are results that a kernel reads, or that are apart; or nobody has what a rank is
+            to have.
     """
     ranks = len(src.boxes)
     if len(dst.boxes) != ranks:
@@ -317,10 +319,12 @@ class _Resharding:
             return self._finish(given, given, self._relative(dst, src), after)
         result = self._buffer("result", dst)
         tokens = []
+        left = [math.prod(box.sizes) for box in dst]
         for distance in range(len(src)):
             for rank in range(len(src)):
                 owner = (rank + distance) % len(src)
                 for piece in self._pieces(rank, owner):
+                    left[rank] -= math.prod(piece.sizes)
                     token = plan.put(
                         _chunk(given, _inside(piece, src[owner])),
                         _chunk(result, _inside(piece, dst[rank])),
@@ -329,6 +333,10 @@ class _Resharding:
                         after=made[owner],
                     )
                     tokens.append(token)
+        if any(left):
+            raise PlanError(
+                f"dst: expects what ranks hold between them, but got ({self.dst.text}) of ({self.src.text})"
+            )
         return self._finish(given, result, self._relative(dst, dst), tokens)
 
     def _pieces(self, rank: int, owner: int) -> Iterator[Box]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from syncopate.importers.groups import Grouping, GroupKind, read_dense
-from syncopate.importers.read_mlir import walk
+from syncopate.importers.read_mlir import LABEL, walk
 from syncopate.importers.tensors import Dot, Node, Operation, Transfer, TransferKind
 
-__all__ = ["read_dot", "read_grouping", "read_nodes"]
+__all__ = ["is_collective", "read_dot", "read_grouping", "read_nodes"]
 
 _PASSES: Final = {"stablehlo.convert", "stablehlo.optimization_barrier"}
 _KINDS: Final = {f"stablehlo.{kind.value}": kind for kind in TransferKind}
@@ -51,6 +51,11 @@ def read_nodes(operations: Sequence[Operation], grouping: Grouping) -> list[Node
             takes = operation.operand_types
             nodes.append(Node(operation.place, result, operands, type_, takes, meaning, passes))
     return nodes
+
+
+def is_collective(operation: Operation) -> bool:
+    """Whether it moves something between ranks."""
+    return operation.name in _KINDS
 
 
 def read_dot(operation: Operation) -> Dot | None:
@@ -156,7 +161,9 @@ def _read_groups(
 
 def _read_reduction(operation: Operation) -> str:
     inside = [inner for region in operation.regions for inner in region]
-    names = [inner.name for inner in inside if not inner.name.endswith("return")]
+    names = [
+        inner.name for inner in inside if inner.name != LABEL and not inner.name.endswith("return")
+    ]
     if len(names) != 1 or names[0] not in _REDUCTIONS:
         operation.fail(
             f"expects its computation to be one of {', '.join(_REDUCTIONS)}, but got {', '.join(names)[:60] or 'none'}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from syncopate.importers.items import Place, shorten
@@ -61,7 +61,8 @@ class Operation:
         types: Types of its results; None for what is no tensor, or has sizes that nobody knows.
         operand_types: Types of its operands, if it says them.
         regions: Operations inside, region by region.
-        arguments: Of a function, what it takes.
+        arguments: Of a function or the label of a block, what it takes.
+        gives: Of a function, what it gives.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Operation:
     operand_types: tuple[Tensor | None, ...] = ()
     regions: tuple[tuple[Operation, ...], ...] = ()
     arguments: tuple[Argument, ...] = ()
+    gives: tuple[Argument, ...] = ()
 
     def fail(self, message: str) -> NoReturn:
         """Raises the error that something is wrong with it."""
@@ -159,7 +161,6 @@ class Node:
         operand_types: The types of what it takes, if that is known.
         meaning: A product, a collective, or neither.
         passes: Whether it gives its operand, at most of another element type.
-        sharding: The text of what it says of the layout of its result.
     """
 
     place: Place
@@ -169,7 +170,6 @@ class Node:
     operand_types: Sequence[Tensor | None] = ()
     meaning: Dot | Transfer | None = None
     passes: bool = False
-    sharding: str | None = field(default=None)
 
     def fail(self, message: str) -> NoReturn:
         """Raises the error that something is wrong with it."""
