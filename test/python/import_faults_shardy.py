@@ -100,10 +100,11 @@ HLO_GOOD = """HloModule jit_f, num_partitions=4
 ENTRY %main.0 (a.1: bf16[64,32], b.1: bf16[32,48]) -> bf16[64,48] {
   %a.1 = bf16[64,32]{1,0} parameter(0), sharding={devices=[4,1]<=[4]}
   %b.1 = bf16[32,48]{1,0} parameter(1), sharding={devices=[1,4]<=[4]}
-  ROOT %dot.1 = bf16[64,48]{1,0} dot(%a.1, %b.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}
+  ROOT %dot.1 = bf16[64,48] dot(%a.1, %b.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding=TILES
 }
 """
 TILES = "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"
+HLO_GOOD = HLO_GOOD.replace("TILES", TILES)
 
 HLO_SHARDINGS = {
     f"sharding: {name}": (HLO_GOOD, TILES, text, said, "dot(")

@@ -4,10 +4,12 @@ import random
 import re
 
 import pytest
+from import_faults_layouts import GOOD as LAYOUTS_GOOD
+from import_faults_layouts import LAYOUTS
 from import_faults_msccl import MSCCL
 from import_faults_mscclpp import MSCCLPP
-from import_faults_taccl import JSON, TACCL
 from import_faults_shardy import GOOD, HLO_GOOD, HLO_SHARDINGS, SHARDY
+from import_faults_taccl import JSON, TACCL
 from import_faults_xla import HLO, STABLEHLO
 from import_files import FILES
 from import_tensor_files import CASES as TENSOR_CASES
@@ -30,7 +32,11 @@ CASES = [
 ]
 
 
-TENSORS = {"stablehlo": STABLEHLO | SHARDY, "hlo": HLO | HLO_SHARDINGS}
+TENSORS = {
+    "stablehlo": STABLEHLO | SHARDY,
+    "hlo": HLO | HLO_SHARDINGS,
+    "layouts-json": LAYOUTS,
+}
 CASES += [(form, name, case) for form, cases in TENSORS.items() for name, case in cases.items()]
 
 
@@ -125,6 +131,7 @@ MUTATED = {
         [stablehlo(case, generic=True) for case in TENSOR_CASES.values()],
     ),
     "shardy": ("stablehlo", [GOOD]),
+    "layouts": ("layouts-json", [LAYOUTS_GOOD]),
     "shardings": ("hlo", [HLO_GOOD]),
     "hlo": ("hlo", [hlo(case) for case in TENSOR_CASES.values() if case.axis == case.concat]),
 }

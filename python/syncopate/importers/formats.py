@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.importers.emit import Imported, emit_plan
 from syncopate.importers.exchange import Exchange
+from syncopate.importers.layouts_json import read_layouts_json
 from syncopate.importers.msccl_xml import read_msccl_xml
 from syncopate.importers.mscclpp_json import read_mscclpp_json
 from syncopate.importers.names import Format, Source
@@ -33,6 +34,7 @@ _READERS: Final[Mapping[Format, Callable[[str, str], Steps]]] = {
 _TENSOR_READERS: Final[Mapping[Format, Callable[[str, str], list[Exchange]]]] = {
     Format.STABLEHLO: read_stablehlo_exchanges,
     Format.HLO: read_hlo_exchanges,
+    Format.LAYOUTS_JSON: read_layouts_json,
 }
 _WRITERS: Final[Mapping[Format, Callable[[Steps], str]]] = {
     Format.MSCCL_XML: write_msccl_xml,

@@ -15,6 +15,7 @@ class Format(enum.Enum):
     TACCL_JSON = "taccl-json"
     STABLEHLO = "stablehlo"
     HLO = "hlo"
+    LAYOUTS_JSON = "layouts-json"
 
     @property
     def is_written(self) -> bool:
@@ -40,7 +41,8 @@ _SUMMARIES = {
     Format.MSCCLPP_JSON: "execution plans of MSCCL++",
     Format.TACCL_JSON: "algorithms that TACCL's synthesizer saves",
     Format.STABLEHLO: "modules of StableHLO and Shardy, as jax prints them",
-    Format.HLO: "modules of XLA",
+    Format.HLO: "modules of XLA, with collectives or shardings",
+    Format.LAYOUTS_JSON: "layouts of Alpa, HLO and DTensor, and Alpa's strategies of products",
 }
 
 
