@@ -317,6 +317,9 @@ def test_the_programs_on_the_page_are_right(tmp_path, monkeypatch):
     assert found["workload"].name == "ag_gemm-1024x96x128-bf16-w4-kn"
     assert "chunk.all_gather" in found["program"].text
     assert len(read_exchanges(blocks("json")[0], "layouts-json")) == 4
+    gathered, summed = read_exchanges(blocks("json")[1], "mercury-json")
+    assert (gathered.shape, len(gathered.hops)) == ((8192, 4096), 7)
+    assert (summed.shape, len(summed.hops), summed.sums) == ((8192, 3584), 3, True)
     exec(layouts, found)
     assert "chunk.all_gather" in found["imported"].plan.text
     assert found["summed"].plan.text.count("chunk.reduce_scatter") == 2

@@ -6,6 +6,8 @@ import re
 import pytest
 from import_faults_layouts import GOOD as LAYOUTS_GOOD
 from import_faults_layouts import LAYOUTS
+from import_faults_mercury import GOOD as MERCURY_GOOD
+from import_faults_mercury import MERCURY
 from import_faults_msccl import MSCCL
 from import_faults_mscclpp import MSCCLPP
 from import_faults_shardy import GOOD, HLO_GOOD, HLO_SHARDINGS, SHARDY
@@ -36,6 +38,7 @@ TENSORS = {
     "stablehlo": STABLEHLO | SHARDY,
     "hlo": HLO | HLO_SHARDINGS,
     "layouts-json": LAYOUTS,
+    "mercury-json": MERCURY,
 }
 CASES += [(form, name, case) for form, cases in TENSORS.items() for name, case in cases.items()]
 
@@ -132,6 +135,7 @@ MUTATED = {
     ),
     "shardy": ("stablehlo", [GOOD]),
     "layouts": ("layouts-json", [LAYOUTS_GOOD]),
+    "mercury": ("mercury-json", [MERCURY_GOOD]),
     "shardings": ("hlo", [HLO_GOOD]),
     "hlo": ("hlo", [hlo(case) for case in TENSOR_CASES.values() if case.axis == case.concat]),
 }

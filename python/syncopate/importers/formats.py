@@ -10,10 +10,12 @@ from syncopate.errors import PlanError, SyncopateError
 from syncopate.importers.emit import Imported, emit_plan
 from syncopate.importers.exchange import Exchange
 from syncopate.importers.layouts_json import read_layouts_json
+from syncopate.importers.mercury_json import read_mercury_json
 from syncopate.importers.msccl_xml import read_msccl_xml
 from syncopate.importers.mscclpp_json import read_mscclpp_json
 from syncopate.importers.names import Format, Source
 from syncopate.importers.read_plan import read_plan
+from syncopate.importers.rings import Ring
 from syncopate.importers.steps import Collective, Steps
 from syncopate.importers.taccl_json import read_taccl_json
 from syncopate.importers.write_msccl_xml import write_msccl_xml
@@ -31,10 +33,11 @@ _READERS: Final[Mapping[Format, Callable[[str, str], Steps]]] = {
     Format.MSCCLPP_JSON: read_mscclpp_json,
     Format.TACCL_JSON: read_taccl_json,
 }
-_TENSOR_READERS: Final[Mapping[Format, Callable[[str, str], list[Exchange]]]] = {
+_TENSOR_READERS: Final[Mapping[Format, Callable[[str, str], Sequence[Exchange | Ring]]]] = {
     Format.STABLEHLO: read_stablehlo_exchanges,
     Format.HLO: read_hlo_exchanges,
     Format.LAYOUTS_JSON: read_layouts_json,
+    Format.MERCURY_JSON: read_mercury_json,
 }
 _WRITERS: Final[Mapping[Format, Callable[[Steps], str]]] = {
     Format.MSCCL_XML: write_msccl_xml,
@@ -57,7 +60,7 @@ def read_steps(text: str, form: Format | str, file: str = "-") -> Steps:
     return _read(_READERS, text, form, file)
 
 
-def read_exchanges(text: str, form: Format | str, file: str = "-") -> list[Exchange]:
+def read_exchanges(text: str, form: Format | str, file: str = "-") -> list[Exchange | Ring]:
     """What moves at each place of a file where something does, in the order of the file.
 
     Args:
@@ -74,7 +77,7 @@ def read_exchanges(text: str, form: Format | str, file: str = "-") -> list[Excha
         raise PlanError(
             f"{file}:1: expects collectives, or layouts that differ, but there are none"
         )
-    return found
+    return list(found)
 
 
 def _read(
@@ -138,7 +141,7 @@ def import_plan(
     return emit_plan(steps, shape, dtype or "f32", source=source or Source.INPUTS, kernel=kernel)
 
 
-def _choose(exchanges: Sequence[Exchange], line: int | None) -> Exchange:
+def _choose(exchanges: Sequence[Exchange | Ring], line: int | None) -> Exchange | Ring:
     """The one of a line; the first, where one line has several."""
     lines = list(dict.fromkeys(exchange.place.line for exchange in exchanges))
     if line is None and len(exchanges) == 1:

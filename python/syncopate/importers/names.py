@@ -16,6 +16,7 @@ class Format(enum.Enum):
     STABLEHLO = "stablehlo"
     HLO = "hlo"
     LAYOUTS_JSON = "layouts-json"
+    MERCURY_JSON = "mercury-json"
 
     @property
     def is_written(self) -> bool:
@@ -42,6 +43,7 @@ _SUMMARIES = {
     Format.TACCL_JSON: "algorithms that TACCL's synthesizer saves",
     Format.STABLEHLO: "modules of StableHLO and Shardy, as jax prints them",
     Format.HLO: "modules of XLA, with collectives or shardings",
+    Format.MERCURY_JSON: "rings and reductions of Mercury's IR",
     Format.LAYOUTS_JSON: "layouts of Alpa, HLO and DTensor, and Alpa's strategies of products",
 }
 
