@@ -316,8 +316,11 @@ def test_the_programs_on_the_page_are_right(tmp_path, monkeypatch):
     exec(beside, found)
     assert found["workload"].name == "ag_gemm-1024x96x128-bf16-w4-kn"
     assert "chunk.all_gather" in found["program"].text
-    assert len(read_exchanges(blocks("json")[0], "layouts-json")) == 4
-    gathered, summed = read_exchanges(blocks("json")[1], "mercury-json")
+    staged = read_steps(blocks("json")[0], "partitions-json")
+    prove(staged)
+    assert (staged.ranks, staged.chunks) == (8, 32)
+    assert len(read_exchanges(blocks("json")[1], "layouts-json")) == 4
+    gathered, summed = read_exchanges(blocks("json")[2], "mercury-json")
     assert (gathered.shape, len(gathered.hops)) == ((8192, 4096), 7)
     assert (summed.shape, len(summed.hops), summed.sums) == ((8192, 3584), 3, True)
     exec(layouts, found)

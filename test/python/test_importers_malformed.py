@@ -10,6 +10,8 @@ from import_faults_mercury import GOOD as MERCURY_GOOD
 from import_faults_mercury import MERCURY
 from import_faults_msccl import MSCCL
 from import_faults_mscclpp import MSCCLPP
+from import_faults_partitions import GOOD as PARTITIONS_GOOD
+from import_faults_partitions import PARTITIONS, SCATTER
 from import_faults_shardy import GOOD, HLO_GOOD, HLO_SHARDINGS, SHARDY
 from import_faults_taccl import JSON, TACCL
 from import_faults_xla import HLO, STABLEHLO
@@ -34,13 +36,14 @@ CASES = [
 ]
 
 
-TENSORS = {
+MORE = {
+    "partitions-json": PARTITIONS,
     "stablehlo": STABLEHLO | SHARDY,
     "hlo": HLO | HLO_SHARDINGS,
     "layouts-json": LAYOUTS,
     "mercury-json": MERCURY,
 }
-CASES += [(form, name, case) for form, cases in TENSORS.items() for name, case in cases.items()]
+CASES += [(form, name, case) for form, cases in MORE.items() for name, case in cases.items()]
 
 
 def read(text, form, file):
@@ -136,6 +139,7 @@ MUTATED = {
     "shardy": ("stablehlo", [GOOD]),
     "layouts": ("layouts-json", [LAYOUTS_GOOD]),
     "mercury": ("mercury-json", [MERCURY_GOOD]),
+    "partitions": ("partitions-json", [PARTITIONS_GOOD, SCATTER]),
     "shardings": ("hlo", [HLO_GOOD]),
     "hlo": ("hlo", [hlo(case) for case in TENSOR_CASES.values() if case.axis == case.concat]),
 }

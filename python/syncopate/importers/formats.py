@@ -14,6 +14,7 @@ from syncopate.importers.mercury_json import read_mercury_json
 from syncopate.importers.msccl_xml import read_msccl_xml
 from syncopate.importers.mscclpp_json import read_mscclpp_json
 from syncopate.importers.names import Format, Source
+from syncopate.importers.partitions_json import read_partitions_json
 from syncopate.importers.read_plan import read_plan
 from syncopate.importers.rings import Ring
 from syncopate.importers.steps import Collective, Steps
@@ -32,6 +33,7 @@ _READERS: Final[Mapping[Format, Callable[[str, str], Steps]]] = {
     Format.MSCCL_XML: read_msccl_xml,
     Format.MSCCLPP_JSON: read_mscclpp_json,
     Format.TACCL_JSON: read_taccl_json,
+    Format.PARTITIONS_JSON: read_partitions_json,
 }
 _TENSOR_READERS: Final[Mapping[Format, Callable[[str, str], Sequence[Exchange | Ring]]]] = {
     Format.STABLEHLO: read_stablehlo_exchanges,

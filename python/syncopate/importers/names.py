@@ -13,6 +13,7 @@ class Format(enum.Enum):
     MSCCL_XML = "msccl-xml"
     MSCCLPP_JSON = "mscclpp-json"
     TACCL_JSON = "taccl-json"
+    PARTITIONS_JSON = "partitions-json"
     STABLEHLO = "stablehlo"
     HLO = "hlo"
     LAYOUTS_JSON = "layouts-json"
@@ -34,13 +35,19 @@ class Format(enum.Enum):
 
         Other formats say of tensors what ranks have before and after, and may do so at several places of a file.
         """
-        return self in (Format.MSCCL_XML, Format.MSCCLPP_JSON, Format.TACCL_JSON)
+        return self in (
+            Format.MSCCL_XML,
+            Format.MSCCLPP_JSON,
+            Format.TACCL_JSON,
+            Format.PARTITIONS_JSON,
+        )
 
 
 _SUMMARIES = {
     Format.MSCCL_XML: "algorithms of msccl-tools and TACCL",
     Format.MSCCLPP_JSON: "execution plans of MSCCL++",
     Format.TACCL_JSON: "algorithms that TACCL's synthesizer saves",
+    Format.PARTITIONS_JSON: "collectives in stages, groups and pieces, as of Centauri and CoCoNet",
     Format.STABLEHLO: "modules of StableHLO and Shardy, as jax prints them",
     Format.HLO: "modules of XLA, with collectives or shardings",
     Format.MERCURY_JSON: "rings and reductions of Mercury's IR",
