@@ -16,9 +16,10 @@ def add_import_commands(commands: Any) -> None:
     """Adds the commands to an argument parser's commands."""
     importer = commands.add_parser(
         "import",
-        help="make a plan in .mlir of a file of MSCCL, MSCCL++ or TACCL",
-        description="Proves that a file is the collective that it says it is, and writes it as a plan in chunk IR "
-        "(docs/importers.md).",
+        help="make a plan in .mlir of a file of another system",
+        description="Writes what a file moves as a plan in chunk IR (docs/importers.md). A file that says step by step "
+        "what moves is proved to be the collective that it says it is.",
+        epilog="; ".join(f"{form.value}: {form.summary}" for form in Format) + ".",
     )
     importer.add_argument("file", type=Path, help="the file")
     importer.add_argument(
@@ -32,17 +33,22 @@ def add_import_commands(commands: Any) -> None:
         "--shape",
         type=shape,
         metavar="MxN",
-        help="shape of what is gathered, reduced or exchanged; its first dimension is cut (default: 8 rows of 64 "
-        "elements for each chunk)",
+        help="shape of what is gathered, reduced or exchanged by steps; its first dimension is cut (default: 8 rows of "
+        "64 elements for each chunk)",
     )
     importer.add_argument(
-        "--dtype", default="f32", help="element type as MLIR spells it (default: %(default)s)"
+        "--dtype", help="element type of what steps move, as MLIR spells it (default: f32)"
     )
     importer.add_argument(
         "--source",
         choices=[source.value for source in Source],
-        default=Source.INPUTS.value,
-        help="whether ranks bring along what it starts with, or tiles compute it (default: %(default)s)",
+        help="whether ranks bring along what it starts with, or tiles compute it (default: tiles if a product in the "
+        "file computes it, else inputs)",
+    )
+    importer.add_argument(
+        "--line",
+        type=int,
+        help="where something moves, if it does at several lines of a file without steps",
     )
     importer.add_argument(
         "--kernel",
@@ -95,8 +101,9 @@ def _import(arguments: argparse.Namespace) -> int:
         arguments.form,
         shape=arguments.shape,
         dtype=arguments.dtype,
-        source=Source(arguments.source),
+        source=None if arguments.source is None else Source(arguments.source),
         kernel=arguments.kernel,
+        line=arguments.line,
     )
     write_text(arguments.out, imported.plan.text_with_locations)
     return 0

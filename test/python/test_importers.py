@@ -17,7 +17,14 @@ from import_programs import all_gemms, expect_collective
 
 import syncopate
 from syncopate.errors import PlanError, SyncopateError
-from syncopate.importers import Source, emit_plan, export_plan, prove, read_steps
+from syncopate.importers import (
+    Source,
+    emit_plan,
+    export_plan,
+    prove,
+    read_exchanges,
+    read_steps,
+)
 from syncopate.importers.read_plan import read_plan
 from syncopate.importers.steps import Collective, Memory
 from syncopate.ir import new_context, parse, run_pipeline
@@ -296,13 +303,26 @@ def test_the_programs_on_the_page_are_right(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ring.xml").write_text(FILES["msccl_ring_all_gather"][2](2))
     Path("sum.json").write_text(FILES["mscclpp_packets_all_reduce"][2](2))
-    fused, layouts, written = blocks("python")
+    fused, beside, layouts, written = blocks("python")
     found = {"syncopate": syncopate}
     # What is compiled there is large; that it is bound is enough.
     monkeypatch.setattr(syncopate, "compile", lambda kernel, plan, **bound: plan, raising=False)
     exec(fused, found)
     assert "chunk.produce" in found["program"].text
     assert found["gathered"].result.shape == (8192, 4096)
+    Path("ag_gemm.mlir").write_text(blocks("mlir")[0])
+    (scattered,) = read_exchanges(blocks("mlir")[1], "stablehlo")
+    assert scattered.gemm.workload.name == "gemm_rs-1024x96x32-bf16-w4-kn"
+    exec(beside, found)
+    assert found["workload"].name == "ag_gemm-1024x96x128-bf16-w4-kn"
+    assert "chunk.all_gather" in found["program"].text
+    staged = read_steps(blocks("json")[0], "partitions-json")
+    prove(staged)
+    assert (staged.ranks, staged.chunks) == (8, 32)
+    assert len(read_exchanges(blocks("json")[1], "layouts-json")) == 4
+    gathered, summed = read_exchanges(blocks("json")[2], "mercury-json")
+    assert (gathered.shape, len(gathered.hops)) == ((8192, 4096), 7)
+    assert (summed.shape, len(summed.hops), summed.sums) == ((8192, 3584), 3, True)
     exec(layouts, found)
     assert "chunk.all_gather" in found["imported"].plan.text
     assert found["summed"].plan.text.count("chunk.reduce_scatter") == 2

@@ -15,9 +15,16 @@ from typing import TYPE_CHECKING, Any
 from syncopate.importers.names import Format, Source
 
 if TYPE_CHECKING:
+    from syncopate.importers.beside import Gemm
     from syncopate.importers.domino import split_all_reduce
     from syncopate.importers.emit import Imported, emit_plan
-    from syncopate.importers.formats import export_plan, import_plan, read_steps
+    from syncopate.importers.exchange import Exchange
+    from syncopate.importers.formats import (
+        export_plan,
+        import_plan,
+        read_exchanges,
+        read_steps,
+    )
     from syncopate.importers.items import Place
     from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
     from syncopate.importers.proof import prove
@@ -27,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Cells",
     "Collective",
+    "Exchange",
     "Format",
+    "Gemm",
     "Imported",
     "Layout",
     "Memory",
@@ -42,6 +51,7 @@ __all__ = [
     "gspmd_layout",
     "import_plan",
     "prove",
+    "read_exchanges",
     "read_steps",
     "reshard",
     "split_all_reduce",
@@ -50,7 +60,9 @@ __all__ = [
 # Loaded when first used: plans bring in MLIR.
 _HOMES = {
     **dict.fromkeys(("Imported", "emit_plan"), "emit"),
-    **dict.fromkeys(("export_plan", "import_plan", "read_steps"), "formats"),
+    "Exchange": "exchange",
+    "Gemm": "beside",
+    **dict.fromkeys(("export_plan", "import_plan", "read_exchanges", "read_steps"), "formats"),
     **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts"),
     "Place": "items",
     "prove": "proof",

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from syncopate.errors import PlanError
+from syncopate.importers.beside import Gemm
 from syncopate.importers.names import Source
 from syncopate.importers.proof import prove
 from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps, find_dependences
 from syncopate.plan import Buffer, Chunk, Plan, Token
 
-__all__ = ["Imported", "emit_plan"]
+__all__ = ["Imported", "emit_plan", "to_symbol"]
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class Imported:
         plan: The plan.
         given: The buffer of what ranks bring along, or of what tiles compute.
         result: The buffer of what the steps come to.
+        gemm: The product beside it in the file, if there is one that computes what is given, or reads the result.
     """
 
     plan: Plan
     given: Buffer
     result: Buffer
+    gemm: Gemm | None = None
 
 
 def emit_plan(
@@ -61,7 +64,7 @@ class _Emitter:
     ) -> None:
         self.steps, self.dtype, self.source, self.kernel = steps, dtype, source, kernel
         place = steps.place.file, steps.place.line
-        self.plan = Plan(_to_name(steps.name), mesh=[steps.ranks], place=place)
+        self.plan = Plan(to_symbol(steps.name), mesh=[steps.ranks], place=place)
         if not shape or any(type(size) is not int or size < 1 for size in shape):
             raise PlanError(f"shape: expects positive sizes, but got {list(shape)}")
         self.rows, self.more = shape[0], tuple(shape[1:])
@@ -248,7 +251,7 @@ def _part(cells: Cells, number: int) -> Cells:
     return replace(cells, offset=cells.offset + number, count=1)
 
 
-def _to_name(name: str) -> str:
-    """A symbol; algorithms are named by what people like."""
+def to_symbol(name: str) -> str:
+    """The name of a plan, of what people like to call an algorithm or a tensor."""
     cleaned = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
     return cleaned[:64] or "imported"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Final
 
 from syncopate.errors import PlanError
 from syncopate.importers.emit import Imported
@@ -12,7 +15,10 @@ from syncopate.importers.layouts import Box, Layout
 from syncopate.importers.names import Source
 from syncopate.plan import Buffer, Chunk, Plan, Token
 
-__all__ = ["reshard"]
+__all__ = ["exchange_blocks", "reshard"]
+
+_TILES: Final = 4
+"""Of the kernel without code."""
 
 
 def reshard(
@@ -22,12 +28,16 @@ def reshard(
     *,
     name: str = "reshard",
     source: Source = Source.INPUTS,
+    kernel: bool = False,
+    apart: bool = False,
+    place: tuple[str, int] | None = None,
 ) -> Imported:
     """A plan that takes a tensor from one layout to another.
 
     It has the collectives that do it, if these are known: an all-gather where ranks of a group hold the blocks of what
-    each is to hold, an all-reduce or a reduce-scatter where they hold parts of a sum. Everything else are puts: each
-    rank gets what it is to hold from itself, or else from the next rank that has it.
+    each is to hold, a broadcast where one of them holds all of it, an all-reduce or a reduce-scatter where they hold
+    parts of a sum. Everything else are puts: each rank gets what it is to hold from itself, or else from the next rank
+    that has it.
 
     Args:
         src: What ranks have.
@@ -35,6 +45,10 @@ def reshard(
         dtype: Element type as MLIR spells it.
         name: Of the plan.
         source: Whether ranks bring along what they have, or tiles of the kernel compute it.
+        kernel: Whether to add a kernel without code, whose tiles read the result, or write what ranks have: then tools
+            can make a schedule of the plan. A kernel of one's own cannot be compiled with it any more.
+        apart: Whether ranks are to have nothing else in the buffer of the result.
+        place: File and line of the plan, for errors; by default where this is called.
 
     Returns:
         The plan, with the buffer of what ranks have and that of what they are to have. They may be one; then the
@@ -43,7 +57,8 @@ def reshard(
     Raises:
         PlanError: Layouts are of different numbers of ranks, or there is no way from one to the other: from whole
             values to parts of a sum, or from parts to something else than blocks of the sum, or all of it; or parts are
-            of several sizes.
+            of several sizes, and so are results that a kernel reads, or that are apart; or nobody has what a rank is
+            to have.
     """
     ranks = len(src.boxes)
     if len(dst.boxes) != ranks:
@@ -54,12 +69,58 @@ def reshard(
         raise PlanError(
             f"dst: expects values that are whole, or what src is, but got ({dst.text}) of ({src.text})"
         )
-    return _Resharding(src, dst, Plan(name, [ranks]), dtype, source).build()
+    plan = Plan(name, [ranks], place=place)
+    with nullcontext() if place is None else plan.at(*place):
+        return _Resharding(src, dst, plan, dtype, source, kernel, apart).build()
+
+
+def exchange_blocks(
+    src: Layout,
+    axis: int,
+    groups: Sequence[Sequence[int]],
+    dtype: str,
+    *,
+    name: str = "exchange",
+    source: Source = Source.INPUTS,
+    kernel: bool = False,
+    apart: bool = False,
+    place: tuple[str, int] | None = None,
+) -> Imported:
+    """A plan in which block j of what the i-th rank of a group has becomes block i of what the j-th gets.
+
+    Args:
+        src: What ranks have: boxes of one size, that the size of a group divides.
+        axis: The dimension that is cut into blocks.
+        groups: The groups; each rank is in one.
+        dtype: As of `reshard`, like what follows.
+        name: Of the plan.
+        source: As of `reshard`.
+        kernel: As of `reshard`.
+        apart: As of `reshard`; ranks have nothing else there anyway.
+        place: As of `reshard`.
+
+    Raises:
+        PlanError: A rule of `chunk.all_to_all` is broken.
+    """
+    plan = Plan(name, [len(src.boxes)], place=place)
+    with nullcontext() if place is None else plan.at(*place):
+        return _Resharding(src, src, plan, dtype, source, kernel, apart).exchange(axis, groups)
 
 
 class _Resharding:
-    def __init__(self, src: Layout, dst: Layout, plan: Plan, dtype: str, source: Source) -> None:
+    def __init__(
+        self,
+        src: Layout,
+        dst: Layout,
+        plan: Plan,
+        dtype: str,
+        source: Source,
+        kernel: bool,
+        apart: bool,
+    ) -> None:
         self.src, self.dst, self.plan, self.dtype, self.source = src, dst, plan, dtype, source
+        self.kernel = kernel
+        self.apart = source is Source.INPUTS and (apart or kernel)
 
     def build(self) -> Imported:
         if self.src.parts and not self.dst.parts:
@@ -67,7 +128,23 @@ class _Resharding:
         groups = self._find_gather()
         if groups is not None:
             return self._gather(*groups)
+        roots = self._find_broadcast()
+        if roots is not None:
+            return self._broadcast(roots)
         return self._put()
+
+    def exchange(self, axis: int, groups: Sequence[Sequence[int]]) -> Imported:
+        """All-to-alls of groups, between two buffers."""
+        given = self._buffer("given", self.src.boxes)
+        result = self._buffer("result", self.src.boxes)
+        made = [self._provide(given[:], rank) for rank in range(len(self.src.boxes))]
+        tokens = [
+            self.plan.all_to_all(
+                given, result, axis=axis, group=group, after=_gather_tokens(made, group)
+            )
+            for group in groups
+        ]
+        return self._finish(given, result, self._relative(self.src.boxes, self.src.boxes), tokens)
 
     def _buffer(self, name: str, boxes: Sequence[Box]) -> Buffer:
         """A buffer with room for the box of each rank."""
@@ -82,11 +159,38 @@ class _Resharding:
         self.plan.input(chunk, rank=rank)
         return []
 
-    def _give_back(self, buffer: Buffer, places: Sequence[Box]) -> None:
+    def _finish(
+        self, given: Buffer, result: Buffer, places: Sequence[Box], tokens: Sequence[Token]
+    ) -> Imported:
+        """Gives back what tiles have computed, or sees to it that tiles can read the result."""
+        plan = self.plan
         if self.source is Source.TILES:
             for rank, place in enumerate(places):
                 if not place.is_empty:
-                    self.plan.output(_chunk(buffer, place), rank=rank)
+                    plan.output(_chunk(result, place), rank=rank)
+        if self.apart and any(place.sizes != result.shape for place in places):
+            if len({place.sizes for place in places}) > 1:
+                raise PlanError(
+                    f"dst: expects boxes of one size, for tiles to read, but got ({self.dst.text})"
+                )
+            alone = self._buffer("output", places)
+            tokens = [
+                plan.put(
+                    _chunk(result, place), alone[:], src_rank=rank, dst_rank=rank, after=tokens
+                )
+                for rank, place in enumerate(places)
+            ]
+            result = alone
+        if self.kernel:
+            tiles = result if self.source is Source.INPUTS else given
+            rows = -(-tiles.shape[0] // _TILES)
+            footprint = {tiles: (rows, *tiles.shape[1:])}
+            grid = (-(-tiles.shape[0] // rows),)
+            if self.source is Source.INPUTS:
+                plan.bind_tiles("read_tiles", grid, reads=footprint, after=tokens)
+            else:
+                plan.bind_tiles("write_tiles", grid, writes=footprint, after=tokens)
+        return Imported(plan, given, result)
 
     def _reduce(self) -> Imported:
         """Sums the parts of each group, and cuts the sum."""
@@ -100,22 +204,24 @@ class _Resharding:
         # Inputs stay as they are.
         tiles = self.source is Source.TILES
         given = data if tiles else self._buffer("given", src.boxes)
-        made: dict[int, list[Token]] = {}
-        for rank in range(len(src.boxes)):
-            made[rank] = self._provide(given[:], rank)
-            if not tiles:
-                made[rank] = [plan.put(given[:], data[:], src_rank=rank, dst_rank=rank)]
+        made = [self._provide(given[:], rank) for rank in range(len(src.boxes))]
+        if not tiles:
+            made = [
+                [plan.put(given[:], data[:], src_rank=rank, dst_rank=rank)]
+                for rank in range(len(src.boxes))
+            ]
+        tokens = []
         for group in src.parts:
-            after = [token for rank in group for token in made[rank]]
+            after = _gather_tokens(made, group)
             axis = self._find_scatter(group)
             if axis is None:
-                plan.all_reduce(data, group=group, reduction=src.reduction, after=after)
+                token = plan.all_reduce(data, group=group, reduction=src.reduction, after=after)
             else:
-                plan.reduce_scatter(
+                token = plan.reduce_scatter(
                     data, group=group, reduction=src.reduction, axis=axis, after=after
                 )
-        self._give_back(data, self._relative(dst.boxes, src.boxes))
-        return Imported(plan, given, data)
+            tokens.append(token)
+        return self._finish(given, data, self._relative(dst.boxes, src.boxes), tokens)
 
     def _find_scatter(self, group: Sequence[int]) -> int | None:
         """The dimension whose blocks members are to have, if these are blocks, in the order of the members."""
@@ -155,22 +261,49 @@ class _Resharding:
         places = self._relative(src.boxes, dst.boxes)
         # Tiles of all ranks write to the same place, which is no block of theirs.
         given = self._buffer("given", src.boxes) if self.source is Source.TILES else data
-        after: dict[int, list[Token]] = {}
-        for rank, place in enumerate(places):
-            if given is data:
-                after[rank] = self._provide(_chunk(data, place), rank)
-                continue
-            own = _chunk(given, Box((0,) * len(place.sizes), place.sizes))
-            made = self._provide(own, rank)
-            after[rank] = [
-                plan.put(own, _chunk(data, place), src_rank=rank, dst_rank=rank, after=[token])
-                for token in made
-            ]
-        for group in groups:
-            tokens = [token for rank in group for token in after[rank]]
-            plan.all_gather(data, axis=axis, group=group, after=tokens)
-        self._give_back(data, self._relative(dst.boxes, dst.boxes))
-        return Imported(plan, given, data)
+        made = [self._place(given, data, place, rank) for rank, place in enumerate(places)]
+        tokens = [
+            plan.all_gather(data, axis=axis, group=group, after=_gather_tokens(made, group))
+            for group in groups
+        ]
+        return self._finish(given, data, self._relative(dst.boxes, dst.boxes), tokens)
+
+    def _place(self, given: Buffer, data: Buffer, place: Box, rank: int) -> list[Token]:
+        """Provides what a rank has, and brings it where it belongs."""
+        if given is data:
+            return self._provide(_chunk(data, place), rank)
+        own = _chunk(given, Box((0,) * len(place.sizes), place.sizes))
+        return [
+            self.plan.put(own, _chunk(data, place), src_rank=rank, dst_rank=rank, after=[token])
+            for token in self._provide(own, rank)
+        ]
+
+    def _find_broadcast(self) -> list[tuple[int, list[int]]] | None:
+        """Roots and groups, if one rank of a group holds what all are to hold, and the others nothing."""
+        groups: dict[Box, list[int]] = defaultdict(list)
+        for rank, box in enumerate(self.dst.boxes):
+            groups[box].append(rank)
+        found = []
+        for whole, group in groups.items():
+            roots = [rank for rank in group if not self.src.boxes[rank].is_empty]
+            if len(roots) != 1 or self.src.boxes[roots[0]] != whole or len(group) < 2:
+                return None
+            found.append((roots[0], group))
+        return found if len({whole.sizes for whole in groups}) == 1 else None
+
+    def _broadcast(self, roots: Sequence[tuple[int, Sequence[int]]]) -> Imported:
+        dst, plan = self.dst.boxes, self.plan
+        data = self._buffer("data", dst)
+        # Tiles of all ranks write, of whom one has something to send.
+        given = self._buffer("given", dst) if self.source is Source.TILES else data
+        whole = Box((0,) * len(data.shape), data.shape)
+        tokens = [
+            plan.broadcast(
+                data, root=root, group=group, after=self._place(given, data, whole, root)
+            )
+            for root, group in roots
+        ]
+        return self._finish(given, data, self._relative(dst, dst), tokens)
 
     def _put(self) -> Imported:
         """Brings each rank what it lacks, from the next rank that has it."""
@@ -182,22 +315,29 @@ class _Resharding:
         ]
         inside = all(not box.without(own) for own, box in zip(src, dst, strict=True))
         if inside:
-            self._give_back(given, self._relative(dst, src))
-            return Imported(plan, given, given)
+            after = _gather_tokens(made, range(len(src)))
+            return self._finish(given, given, self._relative(dst, src), after)
         result = self._buffer("result", dst)
+        tokens = []
+        left = [math.prod(box.sizes) for box in dst]
         for distance in range(len(src)):
             for rank in range(len(src)):
                 owner = (rank + distance) % len(src)
                 for piece in self._pieces(rank, owner):
-                    plan.put(
+                    left[rank] -= math.prod(piece.sizes)
+                    token = plan.put(
                         _chunk(given, _inside(piece, src[owner])),
                         _chunk(result, _inside(piece, dst[rank])),
                         src_rank=owner,
                         dst_rank=rank,
                         after=made[owner],
                     )
-        self._give_back(result, self._relative(dst, dst))
-        return Imported(plan, given, result)
+                    tokens.append(token)
+        if any(left):
+            raise PlanError(
+                f"dst: expects what ranks hold between them, but got ({self.dst.text}) of ({self.src.text})"
+            )
+        return self._finish(given, result, self._relative(dst, dst), tokens)
 
     def _pieces(self, rank: int, owner: int) -> Iterator[Box]:
         """What a rank gets from an owner: what that holds, and none does that is nearer."""
@@ -211,6 +351,10 @@ class _Resharding:
     @staticmethod
     def _relative(boxes: Sequence[Box], wholes: Sequence[Box]) -> list[Box]:
         return [_inside(box, whole) for box, whole in zip(boxes, wholes, strict=True)]
+
+
+def _gather_tokens(made: Sequence[Sequence[Token]], ranks: Sequence[int]) -> list[Token]:
+    return [token for rank in ranks for token in made[rank]]
 
 
 def _group_blocks(whole: Box, boxes: dict[int, Box], dim: int) -> list[list[int]] | None:
