@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Options of syncopate-opt are none of ours, which argparse would insist on.
     if words[:1] == ["opt"]:
         return _opt(words[1:])
-    parser = _parser()
+    parser = make_parser()
     arguments = parser.parse_args(words)
     if arguments.run is None:
         parser.print_help()
@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command, for what documents and completes it."""
     from syncopate import __version__
 
     parser = argparse.ArgumentParser(
