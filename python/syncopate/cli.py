@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,8 +12,18 @@ from typing import TYPE_CHECKING
 
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
+from syncopate.doctor_cli import add_doctor_command
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
+from syncopate.outcome import (
+    ExitCode,
+    Outcome,
+    add_json,
+    print_error,
+    print_outcome,
+    show_step,
+)
+from syncopate.workload_cli import add_workload_commands
 
 if TYPE_CHECKING:
     from syncopate.plan import Schedule
@@ -27,7 +38,7 @@ _OPTIONS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the console script `syncopate`; returns the exit code: 0, 1 for an error, 2 for wrong usage."""
+    """Entry point of the console script `syncopate`; returns the exit code, one of `ExitCode`."""
     words = list(sys.argv[1:] if argv is None else argv)
     # Options of syncopate-opt are none of ours, which argparse would insist on.
     if words[:1] == ["opt"]:
@@ -36,13 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(words)
     if arguments.run is None:
         parser.print_help()
-        return 0
+        return int(ExitCode.DONE)
+    as_json = bool(getattr(arguments, "json", False))
     try:
-        code: int = arguments.run(arguments)
+        # Progress of a command is no part of the object that it prints.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            outcome: Outcome = arguments.run(arguments)
+        return print_outcome(arguments.command, outcome, as_json=as_json)
     except SyncopateError as error:
-        print(f"syncopate: {error}", file=sys.stderr)
-        return 1
-    return code
+        return print_error(arguments.command, error, as_json=as_json)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -56,7 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"syncopate {__version__}")
     parser.set_defaults(run=None)
-    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", dest="command")
 
     demo = commands.add_parser(
         "demo",
@@ -99,6 +114,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="pieces per transfer, up to 4096 (default: %(default)s)",
     )
     _add_seeds(demo)
+    add_json(demo)
     demo.set_defaults(run=_demo)
 
     commands.add_parser(
@@ -128,6 +144,7 @@ def make_parser() -> argparse.ArgumentParser:
     for command, run in ((explain, _explain), (draw, _draw), (check, _check)):
         command.add_argument("file", type=Path, help=_PLAN)
         command.add_argument("--options", default="", metavar="WORDS", help=_OPTIONS)
+        add_json(command)
         command.set_defaults(run=run)
     draw.add_argument(
         "--out",
@@ -138,7 +155,16 @@ def make_parser() -> argparse.ArgumentParser:
     )
     _add_seeds(check)
     add_import_commands(commands)
+    add_workload_commands(commands)
     add_cache_command(commands)
+    add_doctor_command(commands)
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes these commands in a shell",
+        description="Prints a script for a shell to load, which completes commands and their options.",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(run=_complete)
     return parser
 
 
@@ -161,13 +187,24 @@ def _number(most: int) -> Callable[[str], int]:
     return convert
 
 
-def _demo(arguments: argparse.Namespace) -> int:
+def _demo(arguments: argparse.Namespace) -> Outcome:
     from syncopate.demo import Choices, run_demo
 
     choices = Choices(
         arguments.algorithm, arguments.direction, arguments.realization, arguments.splits
     )
-    return run_demo(arguments.out, choices, seeds=arguments.seeds)
+    right = run_demo(arguments.out, choices, seeds=arguments.seeds) == 0
+    return Outcome("", {"folder": str(arguments.out)}, ExitCode.DONE if right else ExitCode.WRONG)
+
+
+def _complete(arguments: argparse.Namespace) -> Outcome:
+    try:
+        import shtab
+    except ImportError:
+        raise SyncopateError(
+            "completion: needs the package shtab; pip install 'syncopate-compiler[completion]'"
+        ) from None
+    return Outcome(shtab.complete(make_parser(), arguments.shell))
 
 
 def _opt(words: list[str]) -> int:
@@ -177,7 +214,7 @@ def _opt(words: list[str]) -> int:
         tool = find_tool("syncopate-opt")
     except FileNotFoundError as error:
         print(f"syncopate: {error}", file=sys.stderr)
-        return 1
+        return int(ExitCode.REFUSED)
     return subprocess.run([tool, *words], check=False).returncode
 
 
@@ -203,14 +240,22 @@ def _schedule(arguments: argparse.Namespace) -> Schedule:
     return schedule_plan(_read(arguments), arguments.options, file=str(arguments.file))
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(arguments: argparse.Namespace) -> Outcome:
     from syncopate.show import describe_schedule
 
-    print(describe_schedule(_schedule(arguments)))
-    return 0
+    schedule = _schedule(arguments)
+    tables = [
+        {
+            name: {"columns": list(table.columns), "rows": table.values.tolist()}
+            for name, table in schedule.rank_tables(rank).items()
+        }
+        for rank in range(schedule.world_size)
+    ]
+    words = describe_schedule(schedule)
+    return Outcome(words, {"name": schedule.name, "words": words, "tables": tables})
 
 
-def _draw(arguments: argparse.Namespace) -> int:
+def _draw(arguments: argparse.Namespace) -> Outcome:
     from syncopate.show import draw_schedule
 
     schedule = _schedule(arguments)
@@ -221,14 +266,22 @@ def _draw(arguments: argparse.Namespace) -> int:
         raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
     except ValueError as error:
         raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
-    print(arguments.out)
-    return 0
+    return Outcome(str(arguments.out), {"file": str(arguments.out)})
 
 
-def _check(arguments: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> Outcome:
     from syncopate.sim.check import check_plan
 
     text, file = _read(arguments), str(arguments.file)
-    report = check_plan(text, arguments.options, file=file, seeds=arguments.seeds)
-    print(report, file=sys.stdout if report.ok else sys.stderr)
-    return 0 if report.ok else 1
+    report = check_plan(
+        text, arguments.options, file=file, seeds=arguments.seeds, progress=show_step
+    )
+    findings = [
+        {"kind": finding.kind.value, "message": finding.message} for finding in report.findings
+    ]
+    data = {"interleavings": len(report.policies), "calls": report.calls, "findings": findings}
+    return Outcome(str(report), data, ExitCode.DONE if report.ok else ExitCode.WRONG)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from syncopate.errors import SyncopateError
 from syncopate.importers.names import Format, Source
+from syncopate.outcome import Outcome, add_json
 
 __all__ = ["add_import_commands"]
 
@@ -87,6 +87,7 @@ def _add_out(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write it (default: standard output)"
     )
+    add_json(command)
 
 
 def _shape(word: str) -> tuple[int, ...]:
@@ -97,7 +98,7 @@ def _shape(word: str) -> tuple[int, ...]:
     return tuple(map(int, word.split("x")))
 
 
-def _import(arguments: argparse.Namespace) -> int:
+def _import(arguments: argparse.Namespace) -> Outcome:
     from syncopate.importers.formats import import_plan
 
     imported = import_plan(
@@ -111,7 +112,7 @@ def _import(arguments: argparse.Namespace) -> int:
     return _write(arguments, imported.plan.text_with_locations)
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(arguments: argparse.Namespace) -> Outcome:
     from syncopate.importers.formats import export_plan, read_text
 
     text = export_plan(
@@ -124,14 +125,13 @@ def _export(arguments: argparse.Namespace) -> int:
     return _write(arguments, text)
 
 
-def _write(arguments: argparse.Namespace, text: str) -> int:
+def _write(arguments: argparse.Namespace, text: str) -> Outcome:
     if arguments.out is None:
-        sys.stdout.write(text)
-        return 0
+        return Outcome(text, {"text": text})
     try:
         arguments.out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SyncopateError(f"--out: cannot write {arguments.out}: {error.strerror}") from None
     except ValueError as error:
         raise SyncopateError(f"--out: cannot write {str(arguments.out)!r}: {error}") from None
-    return 0
+    return Outcome("", {"file": str(arguments.out)})
