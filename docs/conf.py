@@ -18,8 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 # Sphinx prescribes the names of what follows.
 project = "Syncopate"
 copyright = "The Syncopate authors, Apache-2.0 WITH LLVM-exception"
-_build = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-version = release = re.findall(r'(?m)^version = "(.*)"$', _build)[0]
+_package = Path(__file__).parents[1] / "python" / "syncopate" / "__init__.py"
+version = release = re.findall(r'(?m)^__version__ = "(.*)"$', _package.read_text(encoding="utf-8"))[
+    0
+]
 
 extensions = [
     "myst_parser",
@@ -80,9 +82,7 @@ lexers["mlir"] = MlirLexer()
 
 
 def adapt_page(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Takes from a page what is for the tests of test/docs, and adds what only a site has."""
-    source[0] = re.sub(r"(?m)^(```\w+) (?:gpu|part|long)$", r"\1", source[0])
-    # These list their folders in tables; pages below them are found by their names.
+    """Adds to pages that list their folders in tables what only a site has: the names of all that is there."""
     globs = {"design/README": "*", "results/README": "*\n*/*"}
     if name in globs:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{globs[name]}\n```\n"

@@ -143,6 +143,7 @@ def _plain(workload: GemmWorkload, a: Any, b: Any) -> Callable[[], Any]:
         if kind is GemmKind.GEMM_AR:
             dist.all_reduce(product)
             return product
+        assert kind is GemmKind.GEMM_A2A
         dist.all_to_all_single(received, product)
         return received
 

@@ -37,7 +37,9 @@ def test_broken_links_are_errors(root, tmp_path):
     source = tmp_path / "docs"
     (source / "pictures").mkdir(parents=True)
     shutil.copy(root / "docs" / "conf.py", source)
-    shutil.copy(root / "pyproject.toml", tmp_path)
+    package = tmp_path / "python" / "syncopate"
+    package.mkdir(parents=True)
+    shutil.copy(root / "python" / "syncopate" / "__init__.py", package)
     links = "\n\n".join(["[here](other.md#other)", *BROKEN])
     (source / "index.md").write_text(f"# Page\n\n{links}\n\n```{{toctree}}\nother\n```\n")
     (source / "other.md").write_text("# Other\n")
