@@ -181,7 +181,7 @@ def _simulate(arguments: argparse.Namespace) -> Outcome:
             "one, such as 512x256x256"
         )
     config = GemmConfig(block_m=64, block_n=64, block_k=64, num_warps=4, num_ctas=8)
-    program = workload.compile(_strategy(arguments.strategy), config=config)
+    program = workload.compile(_strategy(arguments.strategy), config=config, machine_code=False)
     worst, findings = 0.0, []
     for seed in range(arguments.seeds):
         show_step(seed, arguments.seeds, "interleavings")

@@ -81,7 +81,7 @@ def _parse_commands(example: Example) -> None:
 
     for command, _ in _commands(textwrap.dedent(example.parsed)):
         subprocess.run(["bash", "-n", "-c", command], check=True)
-        words = shlex.split(command.split("#")[0])
+        words = shlex.split(re.split(r"[#>|]", command)[0])
         while words and re.fullmatch(r"\w+=.*", words[0]):
             words.pop(0)
         if words[0] == "syncopate" and words[1] != "opt":
