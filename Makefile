@@ -13,7 +13,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find cmake dialect lowering pas
   -name __pycache__ -prune -o \( -type f -o -type d \) -print)
 REQUIREMENTS = $(BIN)/python tools/requirements.py
 
-.PHONY: help demo test install dev lint format docs wheel clean
+.PHONY: help demo test install dev lint format docs site wheel sdist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,8 +23,10 @@ help:
 	@echo "make dev      build in place, for PYTHONPATH=python, in seconds after an edit"
 	@echo "make lint     check format, style, types and spelling"
 	@echo "make format   format all sources"
-	@echo "make docs     write docs/reference/ and tables of docs/checks.md and fuzzing.md"
-	@echo "make wheel    build a wheel in dist/"
+	@echo "make docs     write docs/reference/, pictures, and tables of docs/checks.md and fuzzing.md"
+	@echo "make site     build the documentation as a site in build/site, with all links checked"
+	@echo "make wheel    build a wheel in dist/, with a manylinux tag"
+	@echo "make sdist    build a source distribution in dist/"
 	@echo "make clean    remove $(VENV), build/ and dist/"
 
 demo: $(STAMPS)/package $(STAMPS)/torch-for-gpu
@@ -53,9 +55,19 @@ format: $(STAMPS)/dev
 docs: $(STAMPS)/package
 	$(BIN)/python tools/generate_reference.py
 	$(BIN)/python tools/generate_checks.py
+	$(BIN)/python tools/draw_pictures.py
+
+site: $(STAMPS)/package $(STAMPS)/dev
+	$(BIN)/python -m sphinx -W --keep-going -b html docs build/site
 
 wheel: $(STAMPS)/build
-	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+	$(REQUIREMENTS) ship | $(BIN)/pip install --quiet --requirement /dev/stdin
+	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir build/wheel .
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/syncopate_compiler-*.whl
+
+sdist: $(STAMPS)/build
+	$(REQUIREMENTS) ship | $(BIN)/pip install --quiet --requirement /dev/stdin
+	$(BIN)/python -m build --sdist --no-isolation --outdir dist .
 
 clean:
 	rm -rf $(VENV) build dist

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncopate.errors import SyncopateError
+from syncopate.outcome import Outcome, add_json
 
 if TYPE_CHECKING:
     from syncopate.tune import Entry, TuningCache
@@ -23,7 +24,7 @@ def add_cache_command(commands: Any) -> None:
         help="list, show, export, import or remove what was tuned",
         description="Strategies that were chosen before, by the model or by measurement, each in a file.",
     )
-    cache.set_defaults(run=lambda _: _help(cache))
+    cache.set_defaults(run=lambda _: Outcome(cache.format_help()))
     actions = cache.add_subparsers(metavar="ACTION", title="actions")
 
     def add(name: str, run: Any, text: str) -> Any:
@@ -33,6 +34,7 @@ def add_cache_command(commands: Any) -> None:
             type=Path,
             help="another folder than that of the user's cache",
         )
+        add_json(action)
         action.set_defaults(run=run)
         return action
 
@@ -55,11 +57,6 @@ def add_cache_command(commands: Any) -> None:
     remove = add("remove", _remove, "remove entries")
     remove.add_argument("names", nargs="*", metavar="NAME", help="part of an entry's name")
     remove.add_argument("--all", action="store_true", help="remove all")
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
 
 
 def _open(arguments: argparse.Namespace) -> TuningCache:
@@ -85,15 +82,17 @@ def _find(cache: TuningCache, names: Sequence[str]) -> list[tuple[Path, Entry]]:
     ]
 
 
-def _path(arguments: argparse.Namespace) -> int:
-    print(_open(arguments).folder)
-    return 0
+def _path(arguments: argparse.Namespace) -> Outcome:
+    folder = str(_open(arguments).folder)
+    return Outcome(folder, {"folder": folder})
 
 
-def _list(arguments: argparse.Namespace) -> int:
-    for path, entry in _find(_open(arguments), arguments.names):
-        print(f"{path.stem}: {entry.candidate.name}, {_origin(entry)}")
-    return 0
+def _list(arguments: argparse.Namespace) -> Outcome:
+    found = _find(_open(arguments), arguments.names)
+    lines = [f"{path.stem}: {entry.candidate.name}, {_origin(entry)}" for path, entry in found]
+    return Outcome(
+        "\n".join(lines), {"entries": {path.stem: e.candidate.name for path, e in found}}
+    )
 
 
 def _origin(entry: Entry) -> str:
@@ -106,38 +105,40 @@ def _origin(entry: Entry) -> str:
     return "by the model"
 
 
-def _show(arguments: argparse.Namespace) -> int:
-    for path, entry in _find(_open(arguments), arguments.names):
-        print(path)
-        key = entry.key
-        subject = ", ".join(
-            f"{name} {value}" for name, value in key.subject.items() if value is not None
-        )
-        print(f"  for {subject}, on {key.gpu}, {key.target}, syncopate {key.version}")
-        print(f"  chosen: {entry.candidate.name}, {_origin(entry)}")
-        for one in entry.measured:
-            said = "" if one.predicted_us is None else f", predicted {one.predicted_us:.1f}"
-            print(
-                f"  {one.us:9.1f} µs ({one.share:.3f} of the default{said})  {one.candidate.name}"
-            )
-        for name, value in entry.statistics.items():
-            if isinstance(value, (int, float, str)) and value is not None:
-                print(f"  {name}: {value}")
-    return 0
+def _show(arguments: argparse.Namespace) -> Outcome:
+    found = _find(_open(arguments), arguments.names)
+    lines = [line for path, entry in found for line in _describe(path, entry)]
+    return Outcome("\n".join(lines), {"entries": [entry.to_json() for _, entry in found]})
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _describe(path: Path, entry: Entry) -> Iterator[str]:
+    yield str(path)
+    key = entry.key
+    subject = ", ".join(
+        f"{name} {value}" for name, value in key.subject.items() if value is not None
+    )
+    yield f"  for {subject}, on {key.gpu}, {key.target}, syncopate {key.version}"
+    yield f"  chosen: {entry.candidate.name}, {_origin(entry)}"
+    for one in entry.measured:
+        said = "" if one.predicted_us is None else f", predicted {one.predicted_us:.1f}"
+        yield f"  {one.us:9.1f} µs ({one.share:.3f} of the default{said})  {one.candidate.name}"
+    for name, value in entry.statistics.items():
+        if isinstance(value, (int, float, str)):
+            yield f"  {name}: {value}"
+
+
+def _export(arguments: argparse.Namespace) -> Outcome:
     entries = _find(_open(arguments), arguments.names)
     data = {"entries": [entry.to_json() for _, entry in entries]}
     try:
         arguments.file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError) as error:
         raise SyncopateError(f"file: cannot write {str(arguments.file)!r}: {error}") from None
-    print(f"{len(entries)} entries in {arguments.file}")
-    return 0
+    written = {"file": str(arguments.file), "count": len(entries)}
+    return Outcome(f"{len(entries)} entries in {arguments.file}", written)
 
 
-def _import(arguments: argparse.Namespace) -> int:
+def _import(arguments: argparse.Namespace) -> Outcome:
     from syncopate.tune import Entry
 
     try:
@@ -154,15 +155,12 @@ def _import(arguments: argparse.Namespace) -> int:
         if arguments.replace or not cache.path(entry.key).exists():
             cache.store(entry)
             added += 1
-    print(f"{added} entries added, {len(entries) - added} there already")
-    return 0
+    left = len(entries) - added
+    return Outcome(f"{added} entries added, {left} there already", {"added": added, "left": left})
 
 
-def _remove(arguments: argparse.Namespace) -> int:
+def _remove(arguments: argparse.Namespace) -> Outcome:
     if bool(arguments.names) == arguments.all:
         raise SyncopateError("cache: expects names of entries to remove, or --all, and not both")
-    found = _open(arguments).remove(*arguments.names)
-    for path in found:
-        print(path.stem)
-    print(f"{len(found)} entries removed")
-    return 0
+    names = [path.stem for path in _open(arguments).remove(*arguments.names)]
+    return Outcome("\n".join([*names, f"{len(names)} entries removed"]), {"removed": names})

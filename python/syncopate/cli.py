@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,10 +11,20 @@ from pathlib import Path
 
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
-from syncopate.cli_arguments import number, write_text
+from syncopate.cli_arguments import number, write_out
+from syncopate.doctor_cli import add_doctor_command
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
+from syncopate.outcome import (
+    ExitCode,
+    Outcome,
+    add_json,
+    print_error,
+    print_outcome,
+    show_step,
+)
 from syncopate.synthesis_cli import add_synthesis_commands
+from syncopate.workload_cli import add_workload_commands
 
 _PLAN = (
     "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME; to "
@@ -29,25 +39,30 @@ _OPTIONS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the console script `syncopate`; returns the exit code: 0, 1 for an error, 2 for wrong usage."""
+    """Entry point of the console script `syncopate`; returns the exit code, one of `ExitCode`."""
     words = list(sys.argv[1:] if argv is None else argv)
     # Options of syncopate-opt are none of ours, which argparse would insist on.
     if words[:1] == ["opt"]:
         return _opt(words[1:])
-    parser = _parser()
+    parser = make_parser()
     arguments = parser.parse_args(words)
     if arguments.run is None:
         parser.print_help()
-        return 0
+        return int(ExitCode.DONE)
+    as_json = bool(getattr(arguments, "json", False))
     try:
-        code: int = arguments.run(arguments)
+        # Progress of a command is no part of the object that it prints.
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            outcome: Outcome = arguments.run(arguments)
+        return print_outcome(arguments.command, outcome, as_json=as_json)
     except SyncopateError as error:
-        print(f"syncopate: {error}", file=sys.stderr)
-        return 1
-    return code
+        return print_error(arguments.command, error, as_json=as_json)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command, for what documents and completes it."""
     from syncopate import __version__
 
     parser = argparse.ArgumentParser(
@@ -57,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"syncopate {__version__}")
     parser.set_defaults(run=None)
-    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", dest="command")
 
     demo = commands.add_parser(
         "demo",
@@ -100,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         help="pieces per transfer, up to 4096 (default: %(default)s)",
     )
     _add_seeds(demo)
+    add_json(demo)
     demo.set_defaults(run=_demo)
 
     commands.add_parser(
@@ -129,6 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     for command, run in ((explain, _explain), (show, _show), (check, _check)):
         command.add_argument("file", help=_PLAN)
         command.add_argument("--options", default="", metavar="WORDS", help=_OPTIONS)
+        add_json(command)
         command.set_defaults(run=run)
     show.add_argument(
         "--view",
@@ -147,15 +164,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="the picture, or the page if its name ends in .html (default: plan.svg)",
     )
-    for command, what in (
-        (show, "print transfers and their times as JSON instead (default: no)"),
-        (check, "print what was done and found as JSON (default: no)"),
-    ):
-        command.add_argument("--json", action="store_true", help=what)
     _add_seeds(check)
     add_import_commands(commands)
     add_synthesis_commands(commands)
+    add_workload_commands(commands)
     add_cache_command(commands)
+    add_doctor_command(commands)
+    completion = commands.add_parser(
+        "completion",
+        help="print a script that completes these commands in a shell",
+        description="Prints a script for a shell to load, which completes commands and their options.",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(run=_complete)
     return parser
 
 
@@ -169,13 +190,24 @@ def _add_seeds(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _demo(arguments: argparse.Namespace) -> int:
+def _demo(arguments: argparse.Namespace) -> Outcome:
     from syncopate.demo import Choices, run_demo
 
     choices = Choices(
         arguments.algorithm, arguments.direction, arguments.realization, arguments.splits
     )
-    return run_demo(arguments.out, choices, seeds=arguments.seeds)
+    right = run_demo(arguments.out, choices, seeds=arguments.seeds) == 0
+    return Outcome("", {"folder": str(arguments.out)}, ExitCode.DONE if right else ExitCode.WRONG)
+
+
+def _complete(arguments: argparse.Namespace) -> Outcome:
+    try:
+        import shtab
+    except ImportError:
+        raise SyncopateError(
+            "completion: needs the package shtab; pip install 'syncopate-compiler[completion]'"
+        ) from None
+    return Outcome(shtab.complete(make_parser(), arguments.shell))
 
 
 def _opt(words: list[str]) -> int:
@@ -185,20 +217,28 @@ def _opt(words: list[str]) -> int:
         tool = find_tool("syncopate-opt")
     except FileNotFoundError as error:
         print(f"syncopate: {error}", file=sys.stderr)
-        return 1
+        return int(ExitCode.REFUSED)
     return subprocess.run([tool, *words], check=False).returncode
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def _explain(arguments: argparse.Namespace) -> Outcome:
     from syncopate.show import describe_schedule
     from syncopate.show.plan_file import schedule_plan
 
     text, file = _read(arguments)
-    print(describe_schedule(schedule_plan(text, arguments.options, file=file)))
-    return 0
+    schedule = schedule_plan(text, arguments.options, file=file)
+    tables = [
+        {
+            name: {"columns": list(table.columns), "rows": table.values.tolist()}
+            for name, table in schedule.rank_tables(rank).items()
+        }
+        for rank in range(schedule.world_size)
+    ]
+    words = describe_schedule(schedule)
+    return Outcome(words, {"name": schedule.name, "words": words, "tables": tables})
 
 
-def _show(arguments: argparse.Namespace) -> int:
+def _show(arguments: argparse.Namespace) -> Outcome:
     from syncopate.show.plan_show import PlanShow, View
     from syncopate.synthesis.fabric_file import find_fabric
 
@@ -210,26 +250,23 @@ def _show(arguments: argparse.Namespace) -> int:
         ranks = read_transfers(text, arguments.options, file=file).ranks
         fabric = find_fabric(arguments.fabric, ranks)
     shown = PlanShow(text, arguments.options, file=file, fabric=fabric)
-    if arguments.json:
-        write_text(arguments.out, json.dumps(shown.to_json(), indent=1) + "\n")
-        return 0
-    out = arguments.out or Path("plan.svg")
+    out: Path | None = arguments.out
+    if out is None and arguments.json:
+        return Outcome("", shown.to_json())
+    out = out or Path("plan.svg")
     page = out.suffix in (".html", ".htm")
-    write_text(out, shown.write_page() if page else shown.draw(View(arguments.view)))
-    print(out)
-    return 0
+    made = write_out(out, shown.write_page() if page else shown.draw(View(arguments.view)))
+    return Outcome(str(out), {**made.data, **(shown.to_json() if arguments.json else {})})
 
 
-def _check(arguments: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> Outcome:
     from syncopate.sim.check import check_plan
 
     text, file = _read(arguments)
-    report = check_plan(text, arguments.options, file=file, seeds=arguments.seeds)
-    if arguments.json:
-        print(json.dumps(report.to_json(), indent=1))
-    else:
-        print(report, file=sys.stdout if report.ok else sys.stderr)
-    return 0 if report.ok else 1
+    report = check_plan(
+        text, arguments.options, file=file, seeds=arguments.seeds, progress=show_step
+    )
+    return Outcome(str(report), report.to_json(), ExitCode.DONE if report.ok else ExitCode.WRONG)
 
 
 def _read(arguments: argparse.Namespace) -> tuple[str, str]:
@@ -239,3 +276,7 @@ def _read(arguments: argparse.Namespace) -> tuple[str, str]:
 
     check_options(arguments.options)
     return read_plan_text(arguments.file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from syncopate.errors import SyncopateError
+from syncopate.outcome import Outcome
 
-__all__ = ["number", "shape", "write_text"]
+__all__ = ["number", "shape", "write_out"]
 
 
 def number(most: int) -> Callable[[str], int]:
@@ -33,18 +34,23 @@ def shape(word: str) -> tuple[int, ...]:
     return tuple(map(int, word.split("x")))
 
 
-def write_text(path: Path | None, text: str) -> None:
-    """Writes what a command makes, to standard output if no file is named.
+def write_out(path: Path | None, text: str, data: Mapping[str, Any] | None = None) -> Outcome:
+    """Writes what a command makes, or prints it if no file is named.
+
+    Args:
+        path: The file.
+        text: What is made.
+        data: What `--json` prints besides the file's name; by default the text, if that is in no file.
 
     Raises:
         SyncopateError: The file cannot be written.
     """
     if path is None:
-        sys.stdout.write(text)
-        return
+        return Outcome(text, {"text": text} if data is None else data)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SyncopateError(f"--out: cannot write {path}: {error.strerror}") from None
     except ValueError as error:
         raise SyncopateError(f"--out: cannot write {str(path)!r}: {error}") from None
+    return Outcome("", {"file": str(path), **(data or {})})

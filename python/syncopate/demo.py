@@ -87,7 +87,7 @@ def run_demo(out: Path, choices: Choices, *, seeds: int) -> int:
         raise SyncopateError(f"out: cannot write {error.filename}: {error.strerror}") from None
     for name, what in stages.items():
         print(f"    {out / name!s:<32} {what}")
-    if _count_gpus() >= 2:
+    if count_gpus() >= 2:
         return _run_on_gpus(choices)
     return _check_on_cpu(program, seeds)
 
@@ -147,7 +147,8 @@ def format_tables(program: Any) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _count_gpus() -> int:
+def count_gpus() -> int:
+    """How many GPUs torch can use; 0 without torch."""
     try:
         import torch
     except ImportError:
@@ -195,13 +196,15 @@ def compare_with_numpy(result: Any) -> float:
 
 
 def _run_on_gpus(choices: Choices) -> int:
-    count = min(_count_gpus(), 8)
+    count = min(count_gpus(), 8)
     words = (choices.algorithm, choices.direction, choices.realization, str(choices.splits))
     print(f"  running on {count} GPUs")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={count}", "-m", "syncopate.demo", *words]
+    # Where this process says what it does, its children do.
+    out = None if sys.stdout is sys.__stdout__ else sys.stderr
     return subprocess.run(
-        command, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command, check=False, stdout=out, env={**os.environ, "OMP_NUM_THREADS": "1"}
     ).returncode
 
 
@@ -243,7 +246,7 @@ def compare_with_torch(choices: Choices) -> int:
         "NCCL, then cuBLAS": lambda: plain(a, b),
         f"fused, {choices.realization}": lambda: fused(a=a, b=b),
     }
-    times = _interleaved_medians(list(ways.values()))
+    times = interleaved_medians(list(ways.values()))
     results = torch.tensor([*times, float(error)], device="cuda")
     dist.all_reduce(results, dist.ReduceOp.MAX)
     *medians, worst = results.tolist()
@@ -257,7 +260,7 @@ def compare_with_torch(choices: Choices) -> int:
     return 0 if worst < 1e-2 else 1
 
 
-def _interleaved_medians(ways: list[Callable[[], Any]], runs: int = 50) -> list[float]:
+def interleaved_medians(ways: list[Callable[[], Any]], runs: int = 50) -> list[float]:
     """Microseconds of each way; all take turns, so that clocks and heat hit them alike."""
     import torch
 

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syncopate.cli_arguments import shape, write_text
+from syncopate.cli_arguments import shape, write_out
 from syncopate.importers.names import Format, Source
+from syncopate.outcome import Outcome, add_json
 
 __all__ = ["add_import_commands"]
 
@@ -91,9 +92,10 @@ def _add_out(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write it (default: standard output)"
     )
+    add_json(command)
 
 
-def _import(arguments: argparse.Namespace) -> int:
+def _import(arguments: argparse.Namespace) -> Outcome:
     from syncopate.importers.formats import import_plan
 
     imported = import_plan(
@@ -105,11 +107,10 @@ def _import(arguments: argparse.Namespace) -> int:
         kernel=arguments.kernel,
         line=arguments.line,
     )
-    write_text(arguments.out, imported.plan.text_with_locations)
-    return 0
+    return write_out(arguments.out, imported.plan.text_with_locations)
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _export(arguments: argparse.Namespace) -> Outcome:
     from syncopate.importers.formats import export_plan, read_text
 
     text = export_plan(
@@ -119,5 +120,4 @@ def _export(arguments: argparse.Namespace) -> int:
         collective=arguments.collective,
         result=arguments.result,
     )
-    write_text(arguments.out, text)
-    return 0
+    return write_out(arguments.out, text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from syncopate.cli_arguments import number, shape, write_text
+from syncopate.cli_arguments import number, shape, write_out
+from syncopate.outcome import Outcome, add_json
 
 __all__ = ["add_synthesis_commands"]
 
@@ -76,9 +76,7 @@ def add_synthesis_commands(commands: Any) -> None:
         action="store_true",
         help="add a kernel without code, as `syncopate check` and `explain` need one",
     )
-    search.add_argument(
-        "--json", action="store_true", help="print what was found as JSON instead of the plan"
-    )
+    add_json(search)
     search.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write it (default: standard output)"
     )
@@ -93,6 +91,7 @@ def add_synthesis_commands(commands: Any) -> None:
     fabric.add_argument(
         "--out", type=Path, metavar="FILE", help="where to write it (default: standard output)"
     )
+    add_json(fabric)
     fabric.set_defaults(run=_fabric)
 
 
@@ -103,7 +102,7 @@ def _add_fabric(command: argparse.ArgumentParser, name: str, **options: Any) -> 
     )
 
 
-def _synthesize(arguments: argparse.Namespace) -> int:
+def _synthesize(arguments: argparse.Namespace) -> Outcome:
     import math
 
     from syncopate.dtypes import DTYPES
@@ -136,23 +135,20 @@ def _synthesize(arguments: argparse.Namespace) -> int:
         "bound_us": round(found.bound_us, 3),
         "is_optimal": found.is_optimal,
     }
-    if arguments.json:
-        write_text(arguments.out, json.dumps(report, indent=1) + "\n")
-        return 0
     source = Source(arguments.source)
     emitted = found.emit(arguments.shape, arguments.dtype, source=source, kernel=arguments.kernel)
-    write_text(arguments.out, emitted.plan.text_with_locations)
+    text = emitted.plan.text_with_locations
     print(
         f"{report['moves']} transfers, {found.us:.1f} µs on {found.fabric.name} by latencies and rates of links alone; "
         f"no schedule takes less than {found.bound_us:.1f} µs"
         + (", and none fewer steps" if found.is_optimal else ""),
         file=sys.stderr,
     )
-    return 0
+    return write_out(arguments.out, text, report)
 
 
-def _fabric(arguments: argparse.Namespace) -> int:
+def _fabric(arguments: argparse.Namespace) -> Outcome:
     from syncopate.synthesis.fabric_file import find_fabric
 
-    write_text(arguments.out, str(find_fabric(arguments.name, arguments.ranks)))
-    return 0
+    fabric = find_fabric(arguments.name, arguments.ranks)
+    return write_out(arguments.out, str(fabric), fabric.to_json())

@@ -68,7 +68,7 @@ def test_check_of_a_wrong_program_says_what_is_wrong(capsys, monkeypatch):
         return program
 
     monkeypatch.setattr("syncopate.sim.check.make_probe", make_broken)
-    assert main(["check", str(RING)]) == 1
+    assert main(["check", str(RING)]) == 3
     out, err = capsys.readouterr()
     assert out == ""
     assert re.match(
@@ -84,7 +84,7 @@ def test_check_of_wrong_data_says_which(capsys, monkeypatch):
         return result
 
     monkeypatch.setattr("syncopate.sim.check.simulate", simulate_wrongly)
-    assert main(["check", str(RING), "--seeds", "3"]) == 1
+    assert main(["check", str(RING), "--seeds", "3"]) == 3
     _, err = capsys.readouterr()
     lines = err.splitlines()
     assert lines[0] == "1 interleaving (1 random) of 3 calls on 3 ranks; the last one:"
@@ -236,5 +236,5 @@ def test_every_option_has_help_with_its_default(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    options = set(re.findall(r"--(?!help)[a-z]+", said.split("options:")[1]))
+    options = set(re.findall(r"--(?!help|json)[a-z]+", said.split("options:")[1]))
     assert said.count("(default: ") == len(options) > 0

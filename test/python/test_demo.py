@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(autouse=True)
 def no_gpus(monkeypatch):
-    monkeypatch.setattr(demo, "_count_gpus", lambda: 0)
+    monkeypatch.setattr(demo, "count_gpus", lambda: 0)
 
 
 def _import(path):
@@ -55,7 +55,7 @@ def test_demo_fails_when_something_is_found(monkeypatch, tmp_path, capsys):
 
     whole = Program.simulate
     monkeypatch.setattr(Program, "simulate", simulate)
-    assert main(["demo", "--out", str(tmp_path), "--algorithm", "ring"]) == 1
+    assert main(["demo", "--out", str(tmp_path), "--algorithm", "ring"]) == 3
     said = capsys.readouterr().out
     assert "race: a race\n" in said
     assert "WRONG" in said
@@ -70,7 +70,7 @@ def test_demo_fails_when_a_result_is_wrong(monkeypatch, tmp_path, capsys, differ
 
     whole = Program.simulate
     monkeypatch.setattr(Program, "simulate", simulate)
-    assert main(["demo", "--out", str(tmp_path), "--seeds", "1"]) == 1
+    assert main(["demo", "--out", str(tmp_path), "--seeds", "1"]) == 3
     assert "WRONG" in capsys.readouterr().out
 
 

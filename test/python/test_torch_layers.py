@@ -51,7 +51,7 @@ def test_compiled_code_gives_the_same():
 def test_page_runs_as_it_says(tmp_path):
     """The first program of docs/torch.md, on CPUs and smaller."""
     page = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
-    code = page.split("```python\n")[1].split("```")[0]
+    code = page.split("```python gpu\n")[1].split("```")[0]
     changes = (
         ('torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n', ""),
         ('"nccl"', '"gloo"'),

@@ -252,10 +252,3 @@ def test_import_needs_no_torch():
         "syncopate.GemmWorkload('ag_gemm', 512, 64, 64, 2)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_code_of_the_documentation_runs(root, capsys):
-    page = (root / "docs/tuning.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(compile(code, "docs/tuning.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("tuning of gemm_ar-8192x8192x3584-bf16-w2: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +97,13 @@ class Report:
 
 
 def check_plan(
-    text: str, options: str = "", *, file: str = "", seeds: int, calls: int = CALLS
+    text: str,
+    options: str = "",
+    *,
+    file: str = "",
+    seeds: int,
+    calls: int = CALLS,
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> Report:
     """Simulates a plan in some interleavings and compares what tiles find with what the plan means.
 
@@ -106,6 +113,7 @@ def check_plan(
         file: Where the text comes from, for errors.
         seeds: Interleavings; they take turns in being random, and in completing asynchronous operations late or early.
         calls: Calls of each, back to back, with fresh data.
+        progress: Told how many interleavings are done, of how many.
 
     Raises:
         PlanError: The module is malformed, a pass refuses it, or it has no kernel.
@@ -135,6 +143,7 @@ def check_plan(
     policies: list[Policy] = []
     findings: tuple[Finding, ...] = ()
     for seed in range(seeds):
+        progress(seed, seeds, "interleavings")
         policy = Policy.of_seed(seed)
         policies.append(policy)
         inputs = draw_inputs(probe, calls, seed)
@@ -142,4 +151,5 @@ def check_plan(
         findings = (*result.verdict.findings, *compare(probe, result))
         if findings:
             break
+    progress(seeds, seeds, "interleavings")
     return Report(probe, schedule.num_ctas, tuple(policies), calls, findings)
