@@ -65,6 +65,7 @@ def compile(
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
     tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
+    profile: bool = False,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -101,6 +102,8 @@ def compile(
         tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
             for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
             which ranks would wait for each other is refused as long as tables are checked.
+        profile: Whether the kernel leaves records of what it does when, for `LoadedProgram.profile` and
+            `syncopate.profile`; if not, it holds no code for that.
 
     Returns:
         The program.
@@ -142,6 +145,7 @@ def compile(
         options=options,
         timeout=timeout,
         check_tables=check_tables,
+        profile=profile,
     )
     if auto is None:
         return compile_request(request, given)
@@ -162,6 +166,7 @@ class CompileRequest:
         options: Triton's compile options.
         timeout: Limit of a device wait in seconds.
         check_tables: Whether to check the tables against the plan.
+        profile: Whether the kernel leaves records.
     """
 
     kernel: JITFunction[Any]
@@ -171,6 +176,7 @@ class CompileRequest:
     options: Mapping[str, Any]
     timeout: float
     check_tables: bool
+    profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,7 @@ def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
         spec,
         target,
         check_tables=request.check_tables,
+        profile=request.profile,
     )
     compiled = compile_image(spec, fusion, key)
     fusion.forget_module()
@@ -253,6 +260,7 @@ def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
             }
         ),
         timeout_ns=round(timeout * 1e9),
+        profiled=request.profile,
     )
 
 

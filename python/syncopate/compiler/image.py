@@ -138,7 +138,7 @@ def compile_image(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> Compiled
         fusion: The kernel, and the plan.
         key: Its `kernel_key`.
     """
-    key = hash_of("image", key, device.source_hash(), fusion.features.key)
+    key = hash_of("image", key, device.source_hash(), fusion.features.key, str(fusion.profile))
     compiled = _compiled.find(key)
     if compiled is None:
         entry = _images.find(key)

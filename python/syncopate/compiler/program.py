@@ -60,6 +60,7 @@ class Program:
             generic form), ``ttir`` (the local kernel), ``ttgir``, ``ptx`` (the fused kernel as Triton prints it).
         timeout_ns: Limit of a device wait in nanoseconds; 0 waits for ever.
         tuning: How the strategy was chosen; None if it was given.
+        profiled: Whether the kernel leaves records of what it does when.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Program:
     ir: Mapping[str, str] = field(repr=False)
     timeout_ns: int = DEFAULT_TIMEOUT_NS
     tuning: TuningReport | None = field(default=None, repr=False)
+    profiled: bool = False
 
     @property
     def grid(self) -> tuple[int, int, int]:
