@@ -1,14 +1,58 @@
-from syncopate.profile.records import read_lanes
-import enum
+"""What a call did when: records of profiled kernels, predictions, and what is made of both.
 
+    program = syncopate.compile(..., profile=True)
+    profile = program.load(group).profile(a=a, b=b)     # on GPUs
+    profile = program.simulate().profile                # on the CPU: an order, and no durations
+    print(profile.explain())
+    Path("call.html").write_text(profile.to_html())
 
-class Source(enum.Enum):
-    SIMULATED = 1
+Importing it needs neither torch nor a GPU.
+"""
 
+from syncopate.profile.clocks import ClockOffset, Clocks
+from syncopate.profile.critical import Link, find_critical_path
+from syncopate.profile.predicted import predicted_run
+from syncopate.profile.profile import Profile
+from syncopate.profile.records import LaneRecords, RankRecords, Record, read_lanes
+from syncopate.profile.run import (
+    Cause,
+    CauseKind,
+    Key,
+    LinkUse,
+    Run,
+    Source,
+    Span,
+    SpanKind,
+    Track,
+)
+from syncopate.profile.run_file import load_runs, save_runs
+from syncopate.profile.summary import RankShares, describe_run, find_shares
+from syncopate.profile.trace import to_chrome_trace
 
-class Profile:
-    @staticmethod
-    def of_records(program, ranks, source):
-        p = Profile()
-        p.ranks = ranks
-        return p
+__all__ = [
+    "Cause",
+    "CauseKind",
+    "ClockOffset",
+    "Clocks",
+    "Key",
+    "LaneRecords",
+    "Link",
+    "LinkUse",
+    "Profile",
+    "RankRecords",
+    "RankShares",
+    "Record",
+    "Run",
+    "Source",
+    "Span",
+    "SpanKind",
+    "Track",
+    "describe_run",
+    "find_critical_path",
+    "find_shares",
+    "load_runs",
+    "predicted_run",
+    "read_lanes",
+    "save_runs",
+    "to_chrome_trace",
+]

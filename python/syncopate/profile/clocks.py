@@ -104,7 +104,8 @@ def _last_ends(program: Any, ranks: Sequence[RankRecords]) -> dict[Key, int]:
                 if record.event is ProfileEvent.COMMAND_END:
                     key = Key(SpanKind.TRANSFER, own.rank, of_rank.device_rows[record.subject])
                 elif record.event is ProfileEvent.TILE_END:
-                    key = Key(SpanKind.TILE, own.rank, of_rank.positions[record.subject])
+                    position = of_rank.positions[record.subject][0]
+                    key = Key(SpanKind.TILE, own.rank, position)
                 else:
                     continue
                 ends[key] = max(ends.get(key, record.ns), record.ns)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from syncopate.abi import ProfileEvent, Realization
@@ -107,7 +108,7 @@ def _make_track(
         if event is ProfileEvent.TILE_BEGIN:
             tiles.append((record.subject, us(record)))
         elif event is ProfileEvent.TILE_END:
-            stored[own.positions[record.subject]] = us(record)
+            stored.update(_last_begun(own, tiles, record.subject, us(record)))
         elif event is ProfileEvent.ROLE_END:
             through = us(record)
         elif event in _PAIRS:
@@ -117,8 +118,7 @@ def _make_track(
         else:
             opened[event] = record
     done = last if through is None else through
-    nexts = [*(begin for _, begin in tiles[1:]), done]
-    for (position, begin), following in zip(tiles, nexts, strict=True):
+    for (position, begin), (_, following) in itertools.pairwise([*tiles, (-1, done)]):
         end = max(stored.get(position, following), begin)
         key = Key(SpanKind.TILE, rank, position)
         spans.append(Span(SpanKind.TILE, begin, end, own.name_tile(position), key))
@@ -126,6 +126,14 @@ def _make_track(
     spans.sort(key=lambda span: (span.begin_us, -span.end_us))
     first = us(lane.records[0])
     return Track(rank, role, lane.cta, lane.sm, first, last, tuple(spans), lane.dropped)
+
+
+def _last_begun(
+    own: RankNames, tiles: Sequence[tuple[int, float]], number: int, us: float
+) -> Mapping[int, float]:
+    """The position of the tile that is stored, with the time: the last one with its number that the CTA has begun."""
+    found = (position for position, _ in reversed(tiles) if own.numbers[position] == number)
+    return dict.fromkeys(itertools.islice(found, 1), us)
 
 
 def _make_span(
@@ -139,7 +147,8 @@ def _make_span(
 ) -> Span:
     if record.event is ProfileEvent.COMMAND_END:
         key = Key(SpanKind.TRANSFER, own.rank, own.device_rows[record.subject])
-        return Span(SpanKind.TRANSFER, begin, end, names.name_transfer(key), key)
+        name, source = names.name_transfer(key), names.source(key)
+        return Span(SpanKind.TRANSFER, begin, end, name, key, source=source)
     if record.event is ProfileEvent.WAIT_END:
         cause = names.cause_of_wait(own.rank, record.subject)
         return Span(SpanKind.WAIT, begin, end, cause.words, cause=cause)

@@ -89,6 +89,7 @@ class Span:
         name: What it is done to.
         key: Of a tile or transfer, which one it is.
         cause: Of a wait, what it is for.
+        source: Of a transfer, the rank that it reads from.
     """
 
     kind: SpanKind
@@ -97,6 +98,7 @@ class Span:
     name: str
     key: Key | None = None
     cause: Cause | None = None
+    source: int | None = None
 
     @property
     def us(self) -> float:

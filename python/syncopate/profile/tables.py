@@ -25,7 +25,9 @@ class RankNames:
     Attributes:
         commands: Its rows of commands.
         device_rows: By row of a role's commands as kernels read them, the row of the table.
-        positions: By number of a tile, row-major in the grid, its position; empty if nobody waits for tiles.
+        numbers: By position, the number of the tile, row-major in the grid; empty if nobody waits for tiles.
+        positions: By number of a tile, where it stands in the order: once, or once for each part.
+        groups: By row of the groups, the positions of its tiles.
         records: By CTA that computes and number of a record, the position of the tile.
     """
 
@@ -38,18 +40,18 @@ class RankNames:
         device, _ = split_commands(tables["commands"])
         self.device_rows = [int(row) for row in device]
         grouped = tables["tile_groups"].rows()
-        numbers = tile_numbers(tables).tolist() if grouped else []
-        self.positions = {
-            number: position for position, number in reversed(list(enumerate(numbers)))
-        }
+        self.numbers: list[int] = tile_numbers(tables).tolist() if grouped else []
+        self.positions: dict[int, list[int]] = {}
+        for position, number in enumerate(self.numbers):
+            self.positions.setdefault(number, []).append(position)
         self.groups: dict[int, list[int]] = {}
         self.records: dict[tuple[int, int], int] = {}
         if grouped:
             record = find_handover(tables, program.num_ctas).record.tolist()
             for number, row in enumerate(grouped):
-                position = self.positions[number]
-                self.groups.setdefault(row["group"], []).append(position)
+                self.groups.setdefault(row["group"], []).extend(self.positions[number])
                 if record[number] != NO_RECORD:
+                    position = self.positions[number][0]
                     self.records[position % program.num_ctas, record[number]] = position
         self.num_groups = len(tables["groups"].values)
         self._dims = len(program.tiles)
@@ -123,6 +125,10 @@ class RunNames:
             return f"stages input {chunk} for others, {size}, {how}"
         adds = " and adds" if row["reduction"] else ""
         return f"{chunk} from rank {row['src_rank']} to rank {row['dst_rank']}{adds}, {size}, {how}"
+
+    def source(self, key: Key) -> int:
+        """The rank that a transfer reads from."""
+        return self._row(key)["src_rank"]
 
     def nbytes(self, key: Key) -> int:
         """Bytes that a transfer moves; rows that are counted at run time count in full."""
