@@ -13,6 +13,7 @@ from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
+from syncopate.timeline_cli import add_timeline_command
 
 if TYPE_CHECKING:
     from syncopate.plan import Schedule
@@ -138,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_seeds(check)
     add_import_commands(commands)
     add_cache_command(commands)
+    add_timeline_command(commands, _OPTIONS)
     return parser
 
 

@@ -112,9 +112,9 @@ def _make_track(
         elif event is ProfileEvent.ROLE_END:
             through = us(record)
         elif event in _PAIRS:
-            begin = opened.pop(_PAIRS[event], None)
-            if begin is not None:
-                spans.append(_make_span(program, names, own, lane, record, us(begin), us(record)))
+            first = opened.pop(_PAIRS[event], None)
+            if first is not None:
+                spans.append(_make_span(program, names, own, lane, record, us(first), us(record)))
         else:
             opened[event] = record
     done = last if through is None else through
@@ -124,8 +124,8 @@ def _make_track(
         spans.append(Span(SpanKind.TILE, begin, end, own.name_tile(position), key))
     role = Realization(lane.role) if lane.role else None
     spans.sort(key=lambda span: (span.begin_us, -span.end_us))
-    first = us(lane.records[0])
-    return Track(rank, role, lane.cta, lane.sm, first, last, tuple(spans), lane.dropped)
+    start_us = us(lane.records[0])
+    return Track(rank, role, lane.cta, lane.sm, start_us, last, tuple(spans), lane.dropped)
 
 
 def _last_begun(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncopate.abi import Realization
-from syncopate.model.timeline import Timeline
 from syncopate.profile.run import (
     Cause,
     CauseKind,
@@ -18,6 +17,9 @@ from syncopate.profile.run import (
     Track,
 )
 from syncopate.profile.tables import RunNames
+
+if TYPE_CHECKING:
+    from syncopate.model import Timeline
 
 __all__ = ["predicted_run"]
 

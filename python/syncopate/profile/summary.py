@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.profile.critical import find_critical_path
-from syncopate.profile.run import CauseKind, Run, Source, Span, SpanKind, Track, union_us
+from syncopate.profile.run import CauseKind, LinkUse, Run, Source, Span, SpanKind, Track, union_us
+from syncopate.show.flags import join
 
 __all__ = ["RankShares", "describe_run", "find_shares"]
 
@@ -131,14 +133,7 @@ def describe_run(run: Run, other: Run | None = None) -> str:
     for each in shares:
         lines += ["", *_describe_rank(each)]
     if run.links:
-        lines += ["", "links:"]
-        for link in run.links:
-            busy = union_us([(begin, end) for begin, end, _ in link.moves])
-            rate = link.nbytes / (busy * 1e3) if busy else 0.0
-            lines.append(
-                f"  rank {link.src} to rank {link.dst}: {link.nbytes / 2**20:.2f} MiB, in use for "
-                f"{_percent(busy / run.us)} of the time, {rate:.1f} GB/s then"
-            )
+        lines += ["", *_describe_links(run)]
     lines += ["", *_describe_path(run)]
     if other is not None:
         lines += ["", *_compare(run, other)]
@@ -172,6 +167,25 @@ def _describe_rank(each: RankShares) -> list[str]:
         f"  data move for {_percent(each.moving)} of the time; {_percent(hidden)} of that is beside tiles"
     )
     return lines
+
+
+def _describe_links(run: Run) -> list[str]:
+    lines = ["links:"]
+    for rank in range(run.world_size):
+        sent = [link for link in run.links if link.src == rank]
+        if sent:
+            others = join([str(link.dst) for link in sent])
+            nbytes, busy = sum(link.nbytes for link in sent), _busy_us(sent)
+            lines.append(
+                f"  rank {rank} sends {nbytes / 2**20:.2f} MiB to rank{'s' if len(sent) > 1 else ''} {others}: for "
+                f"{_percent(busy / run.us)} of the time, {nbytes / (busy * 1e3):.1f} GB/s then"
+            )
+    return lines
+
+
+def _busy_us(links: Sequence[LinkUse]) -> float:
+    """For how long something goes over one of some links."""
+    return union_us([(begin, end) for link in links for begin, end, _ in link.moves])
 
 
 def _describe_path(run: Run) -> list[str]:
@@ -233,7 +247,9 @@ def _hints(run: Run, shares: Sequence[RankShares], efficiency: float) -> list[st
     hints = []
     data = mean(CauseKind.DATA.value.partition("{")[0])
     busiest = max(
-        (union_us([move[:2] for move in link.moves]) / run.us for link in run.links), default=0.0
+        _busy_us([link for link in run.links if by(link) == rank]) / run.us
+        for rank in range(run.world_size)
+        for by in (operator.attrgetter("src"), operator.attrgetter("dst"))
     )
     if run.dropped:
         hints.append("a longer lane, or fewer calls in one profile: records are missing")

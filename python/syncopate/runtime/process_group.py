@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -148,6 +149,12 @@ class ProcessGroup:
         for key in [key for key in _communicators if key[0] == self._members]:
             for communicator in _communicators.pop(key):
                 communicator.close()
+
+    def gather(self, values: Mapping[int, Any]) -> list[Any]:
+        """What all ranks have, pickled."""
+        every: list[Any] = [None] * self._world_size
+        dist.all_gather_object(every, values[self._rank], group=self._group)
+        return every
 
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""

@@ -28,6 +28,7 @@ _CAUSES: Final = {
 
 _KINDS: Final = tuple(SpanKind)
 _BINS: Final = 600
+_MOST_LINKS: Final = 3
 
 
 def draw_runs(runs: Sequence[Run], *, title: str = "") -> str:
@@ -96,7 +97,7 @@ class _Page:
             "name": f"rank {rank}",
             "colour": rank_colour(rank),
             "groups": [{"name": name, "rows": rows} for name, rows in groups.items()],
-            "links": [self._link(link) for link in run.links if link.src == rank],
+            "links": self._links(rank),
         }
 
     def _row(self, track: Track) -> dict[str, Any]:
@@ -126,15 +127,19 @@ class _Page:
         source = span.source if span.source is not None else track.rank
         return f"transfer from rank {source}", rank_colour(source)
 
-    def _link(self, link: LinkUse) -> dict[str, Any]:
-        longest = self._run.us
-        rates = [round(rate, 2) for rate in link.rates(longest, _BINS)]
-        return {
-            "name": f"→ rank {link.dst}",
-            "colour": rank_colour(link.src),
-            "rates": rates,
-            "peak": max(rates),
-        }
+    def _links(self, rank: int) -> list[dict[str, Any]]:
+        """What goes from a rank to each other one; to all of them at once if they are many."""
+        sent = [link for link in self._run.links if link.src == rank]
+        names = [f"→ rank {link.dst}" for link in sent]
+        if len(sent) > _MOST_LINKS:
+            moves = tuple(move for link in sent for move in link.moves)
+            sent, names = [LinkUse(rank, rank, moves)], [f"→ {len(sent)} ranks"]
+        links = []
+        for link, name in zip(sent, names, strict=True):
+            rates = [round(rate, 2) for rate in link.rates(self._run.us, _BINS)]
+            colour = rank_colour(rank)
+            links.append({"name": name, "colour": colour, "rates": rates, "peak": max(rates)})
+        return links
 
 
 def _colour_of_cause(cause: Cause) -> tuple[str, str]:

@@ -255,7 +255,8 @@ class RankMemory:
         """The words of the lanes in which roles have left records, if the program does that."""
         if self._lanes is None:
             return None
-        return self._lanes.view(np.dtype(np.int64)).copy()
+        words: Array = self._lanes.view(np.dtype(np.int64)).copy()
+        return words
 
     # Arguments of a launch.
 
