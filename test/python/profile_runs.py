@@ -47,7 +47,7 @@ def two_ranks(us=100.0):
     maker = Key(TRANSFER, 1, 0)
     tracks = (
         Track(0, None, 0, 7, 0, 100, (tile(0, 0, 0, 30), tile(0, 1, 30, 100), wait(32, 62, makers=[maker]))),
-        Track(1, None, 0, 8, 0, 90, (tile(1, 0, 0, 40), tile(1, 1, 40, 90))),
+        Track(1, None, 0, 8, 0, 80, (tile(1, 0, 0, 40), tile(1, 1, 40, 80))),
         Track(
             1, abi.Realization.LDST_COLOCATED, 0, 8, 0, 60,
             (wait(0, 41, CauseKind.TILES, 1, [Key(TILE, 1, 0)]), transfer(1, 0, 42, 60)),

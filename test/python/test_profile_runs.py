@@ -70,7 +70,7 @@ def test_shares_of_a_rank_add_up():
     assert first.compute == pytest.approx(0.7)
     assert first.waits == {"data from rank 1": pytest.approx(0.3)}
     assert (first.start, first.tail, first.other) == pytest.approx((0, 0, 0))
-    assert (second.compute, second.tail) == pytest.approx((0.9, 0.1))
+    assert (second.compute, second.tail, second.end) == pytest.approx((0.8, 0.2, 0))
     assert second.waits == {}
     # Data move from 42 to 60; rank 0 waits all the while, rank 1 computes.
     assert (first.moving, first.uncovered) == pytest.approx((0.18, 0.18))
@@ -79,7 +79,7 @@ def test_shares_of_a_rank_add_up():
 
 def test_words_say_where_the_time_went():
     text = describe_run(two_ranks())
-    assert "in tiles for 80.0 % of the time" in text
+    assert "in tiles for 75.0 % of the time" in text
     assert "30.0 %  waiting for data from rank 1" in text
     assert "rank 1 sends 0.02 MiB to rank 0: for 18.0 % of the time, 1.0 GB/s then" in text
     assert "critical path: 3 pieces, 2 of them ended by another's wait" in text
@@ -91,8 +91,13 @@ def test_words_say_where_the_time_went():
     ("change", "hint"),
     [
         ({"links": (LinkUse(1, 0, ((0.0, 95.0, 10**6),)),)}, "fewer bytes"),
-        ({"us": 140.0}, "transfers that end earlier"),
-        ({"us": 140.0, "num_ctas": 3}, "leave 33.3 % of the last round without work"),
+        ({"us": 140.0}, "more work in a call: for 28.6 % of the time"),
+        (
+            {"us": 140.0, "links": (LinkUse(1, 0, ((90.0, 120.0, 9),)),)},
+            "transfers that end earlier",
+        ),
+        ({"num_ctas": 3}, "leave 33.3 % of the last round without work"),
+        ({}, "tiles that take alike"),
         ({"source": Source.SIMULATED}, "what the simulator takes says nothing"),
     ],
 )

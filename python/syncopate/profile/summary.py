@@ -29,7 +29,8 @@ class RankShares:
         compute: In tiles, without their waits.
         waits: By cause, longest first.
         start: Before the first tile of each CTA, but for waits.
-        tail: Behind the last one, until the last rank is through: other CTAs compute, or transfers go on.
+        tail: Behind the last one, while other CTAs, or other ranks, still compute.
+        end: Behind the last tile of all ranks: transfers go on, and the call is closed.
         other: Between tiles.
         moving: For what share of the time the rank carries out transfers, or another one brings it something.
         uncovered: For what share it does so while none of its tiles is computed.
@@ -40,6 +41,7 @@ class RankShares:
     waits: dict[str, float]
     start: float
     tail: float
+    end: float
     other: float
     moving: float
     uncovered: float
@@ -53,6 +55,7 @@ def find_shares(run: Run) -> list[RankShares]:
 def _find_shares(run: Run, rank: int) -> RankShares:
     tracks = [track for track in run.of_rank(rank) if _computes(track)]
     whole = max(len(tracks), 1) * run.us
+    through = _last_tile_us(run)
     compute = start = tail = 0.0
     waits: dict[str, float] = {}
     at_work: list[tuple[float, float]] = []
@@ -69,7 +72,7 @@ def _find_shares(run: Run, rank: int) -> RankShares:
         start += first - union_us(
             [(w.begin_us, min(w.end_us, first)) for w in stalls if w.begin_us < first]
         )
-        tail += run.us - last
+        tail += through - last
     moves = [
         (span.begin_us, span.end_us)
         for track in run.tracks
@@ -83,17 +86,25 @@ def _find_shares(run: Run, rank: int) -> RankShares:
     covered = union_us(at_work)
     uncovered = union_us([*moves, *at_work]) - covered
     shares = {label: us / whole for label, us in sorted(waits.items(), key=lambda item: -item[1])}
-    known = (compute + start + tail) / whole + sum(shares.values())
+    end = (run.us - through) / run.us if tracks else 0.0
+    known = (compute + start + tail) / whole + end + sum(shares.values())
     return RankShares(
         rank,
         compute / whole,
         shares,
         start / whole,
         tail / whole,
+        end,
         max(1 - known, 0.0),
         moving / run.us,
         uncovered / run.us,
     )
+
+
+def _last_tile_us(run: Run) -> float:
+    """When the last tile of all ranks is done."""
+    ends = (tile.end_us for track in run.tracks for tile in track.of_kind(SpanKind.TILE))
+    return max(ends, default=0.0)
 
 
 def _computes(track: Track) -> bool:
@@ -158,7 +169,8 @@ def _describe_rank(each: RankShares) -> list[str]:
     for share, words in (
         (each.start, "before the first tile"),
         (each.other, "between tiles"),
-        (each.tail, "behind the last tile of a CTA: its tail"),
+        (each.tail, "behind the last tile of a CTA, while others compute: its tail"),
+        (each.end, "behind the last tile of all"),
     ):
         if share >= 0.0005:
             lines.append(f"  {_percent(share):>8}  {words}")
@@ -287,10 +299,24 @@ def _hints(run: Run, shares: Sequence[RankShares], efficiency: float) -> list[st
     tail = statistics.fmean(each.tail for each in shares)
     if tail > _NOTABLE:
         hints.append(_tail_hint(run, tail))
-    start = statistics.fmean(each.start for each in shares)
-    if start > 2 * _NOTABLE:
+    through = _last_tile_us(run)
+    late = union_us(
+        [
+            (max(begin, through), end)
+            for link in run.links
+            for begin, end, _ in link.moves
+            if end > through
+        ]
+    )
+    if late > _NOTABLE * run.us:
         hints.append(
-            f"a larger problem per call, or a CUDA graph: {_percent(start)} of the time passes before first tiles"
+            f"transfers that end earlier (order `paced`, smaller last pieces): for {_percent(late / run.us)} of the "
+            "time data move behind the last tile"
+        )
+    bare = statistics.fmean(each.start + each.end for each in shares) - late / run.us
+    if bare > 2 * _NOTABLE:
+        hints.append(
+            f"more work in a call: for {_percent(bare)} of the time it starts or ends, and neither computes nor moves"
         )
     if not hints:
         hints.append(
@@ -300,18 +326,13 @@ def _hints(run: Run, shares: Sequence[RankShares], efficiency: float) -> list[st
 
 
 def _tail_hint(run: Run, tail: float) -> str:
-    tiles = {
-        span.key
-        for track in run.of_rank(0)
-        for span in track.of_kind(SpanKind.TILE)
-        if span.key is not None
-    }
+    tiles = {span.key for track in run.of_rank(0) for span in track.of_kind(SpanKind.TILE)}
     rounds = len(tiles) / run.num_ctas
     empty = math.ceil(rounds) - rounds
-    words = f"CTAs are through {_percent(tail)} of the time before the end"
+    words = f"CTAs are through before others for {_percent(tail)} of the time"
     if empty > _NOTABLE:
         return (
             f"another size of tiles, or `parts` of the last round: {words}, and {len(tiles)} tiles on {run.num_ctas} "
             f"CTAs leave {_percent(empty)} of the last round without work"
         )
-    return f"transfers that end earlier (`paced` order, smaller last pieces): {words}"
+    return f"tiles that take alike, or ranks that start together: {words}"
