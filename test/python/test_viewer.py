@@ -164,7 +164,10 @@ def test_path_and_links_can_be_left_out(page):
 
 
 def test_words_stand_below(page):
-    words = page.locator("pre").all_inner_texts()
+    assert not page.locator("pre >> nth=0").is_visible()
+    page.click("summary >> nth=0")
+    assert page.locator("pre >> nth=0").is_visible()
+    words = page.locator("pre").all_text_contents()
     assert len(words) == 2 and "what to try:" in words[0]
     assert "beside it, predicted: 120.0 µs" in words[0]
 

@@ -8,7 +8,6 @@ import pytest
 
 from syncopate import GemmWorkload, Strategy
 from syncopate.abi import Realization
-from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig
 from syncopate.profile import SpanKind, find_critical_path, predicted_run
 from syncopate.runtime.commands import role_parts
@@ -139,14 +138,3 @@ def test_prediction_of_a_program_has_the_same_tiles():
     ]
     assert keys[0] == keys[1]
     assert "predicted" in profile.explain(timeline)
-
-
-def test_a_program_without_records_is_refused():
-    from syncopate.runtime.loaded import LoadedProgram
-
-    loaded = object.__new__(LoadedProgram)
-    loaded.program = compiled(*KINDS[2], profile=False)
-    with pytest.raises(
-        SyncopateError, match=r"leaves no records of its calls; compile it with profile=True"
-    ):
-        loaded.profile()
