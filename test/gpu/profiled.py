@@ -48,7 +48,7 @@ def check_profile(program: Any, profile: Profile, *, within_us: float) -> None:
         assert sorted(tiles) == list(range(len(program.rank_tables(rank)["tiles"].values)))
     for track in run.tracks:
         for wait in track.of_kind(SpanKind.WAIT):
-            made = [ends[key] for key in wait.cause.makers if key.kind is SpanKind.TRANSFER]  # type: ignore[union-attr]
+            made = [ends[key] for key in wait.cause.makers if key.kind is SpanKind.TRANSFER]
             assert all(wait.end_us >= end - within_us for end in made)
     assert find_critical_path(run)
     for rank in range(program.world_size):

@@ -2,6 +2,8 @@
 
 import functools
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -138,3 +140,16 @@ def test_prediction_of_a_program_has_the_same_tiles():
     ]
     assert keys[0] == keys[1]
     assert "predicted" in profile.explain(timeline)
+
+
+def test_example_of_documentation_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs/profiling.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/profiling.md", "exec"), {})
+    assert "what to try:" in capsys.readouterr().out
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "call.html",
+        "call.json",
+        "call.trace.json",
+    }

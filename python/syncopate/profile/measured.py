@@ -76,16 +76,18 @@ def make_run(program: Any, ranks: Sequence[RankRecords], clocks: Clocks, source:
         for own in ranks
         for lane in sorted(own.lanes, key=lambda lane: (lane.role, lane.cta))
     ]
+    us = max(track.end_us for track in tracks)
     return Run(
         program.name,
         source,
         str(clocks)
         if source is Source.MEASURED
         else "steps of the simulator: an order, and no durations",
-        max(track.end_us for track in tracks),
+        us,
         program.world_size,
         program.num_ctas,
-        tuple(tracks),
+        # A dedicated CTA walks the commands of all dedicated roles, also of those that it has no part in.
+        tuple(track for track in tracks if track.role is None or track.spans),
         link_uses(names, tracks),
     )
 
