@@ -3,6 +3,7 @@
 import functools
 import itertools
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -153,3 +154,12 @@ def test_example_of_documentation_runs(tmp_path, monkeypatch, capsys):
         "call.json",
         "call.trace.json",
     }
+
+
+def test_example_simulates_without_a_gpu(tmp_path, monkeypatch, capsys):
+    example = Path(__file__).parents[2] / "examples" / "profile_gemm.py"
+    monkeypatch.setattr("sys.argv", ["profile_gemm.py", "--out", str(tmp_path / "out")])
+    runpy.run_path(str(example), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "simulated: sound" in said and "efficiency:" in said
+    assert '"source":"simulated"' in (tmp_path / "out" / "timeline.html").read_text("utf-8")
