@@ -68,7 +68,9 @@ def simulate(arguments: argparse.Namespace) -> None:
     """No GPU: two ranks in the simulator, whose steps say in which order things happen."""
     workload = GemmWorkload(arguments.kind, 256, 128, 128, world_size=2)
     strategy = Strategy(realization=arguments.realization, splits=arguments.splits)
-    result = workload.compile(strategy, config=SMALL, profile=True).simulate(calls=2)
+    result = workload.compile(strategy, config=SMALL, profile=True, machine_code=False).simulate(
+        calls=2
+    )
     print(f"simulated: {result.verdict}")
     assert result.profile is not None
     write(arguments.out, result.profile, None)

@@ -37,7 +37,7 @@ def simulated() -> list[Run]:
     workload = GemmWorkload("gemm_rs", m=768, n=128, k=128, world_size=2)
     config = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_ctas=4)
     strategy = Strategy(realization="ldst_dedicated", splits=3, comm_ctas=2)
-    program = workload.compile(strategy, config=config, profile=True)
+    program = workload.compile(strategy, config=config, profile=True, machine_code=False)
     profile = program.simulate(calls=2, seed=5).profile
     assert profile is not None
     return [profile.run]

@@ -30,7 +30,7 @@ def compiled(kind, realization, profile=True):
     n = 64 if kind == "gemm_rs" else 128
     workload = GemmWorkload(kind, m=256, n=n, k=96, world_size=2)
     strategy = Strategy(realization=realization.spelling, splits=2, comm_ctas=2)
-    return workload.compile(strategy, config=CONFIG, profile=profile)
+    return workload.compile(strategy, config=CONFIG, profile=profile, machine_code=False)
 
 
 @functools.cache
