@@ -77,6 +77,13 @@ def test_shares_of_a_rank_add_up():
     assert (second.moving, second.uncovered) == pytest.approx((0.18, 0))
 
 
+def test_ctas_without_tiles_are_idle():
+    run = dataclasses.replace(two_ranks(), num_ctas=2)
+    first, second = find_shares(run)
+    assert (first.compute, first.tail) == pytest.approx((0.35, 0.5))
+    assert (second.compute, second.tail) == pytest.approx((0.4, 0.6))
+
+
 def test_words_say_where_the_time_went():
     text = describe_run(two_ranks())
     assert "in tiles for 75.0 % of the time" in text

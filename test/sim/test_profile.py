@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from syncopate import GemmWorkload, Strategy
-from syncopate.abi import Realization
+from syncopate.abi import ProfileEvent, Realization
 from syncopate.kernels import GemmConfig
 from syncopate.profile import SpanKind, find_critical_path, predicted_run
 from syncopate.runtime.commands import role_parts
@@ -45,6 +45,10 @@ def simulated(kind, realization):
 def test_every_tile_and_transfer_of_a_call_is_there_once(kind, realization):
     program, profile = compiled(kind, realization), simulated(kind, realization).profile
     assert len(profile.runs) == 2 and profile.dropped == 0
+    lanes = [lane for own in profile.ranks for lane in own.lanes]
+    # Lane 0 of a dedicated CTA has what it waits for when it closes the call.
+    assert {(lane.cta, 0) for lane in lanes} <= {(lane.cta, lane.role) for lane in lanes}
+    assert all(lane.records[0].event is ProfileEvent.ROLE_BEGIN for lane in lanes)
     for run in profile.runs:
         for rank in range(2):
             tables = program.rank_tables(rank)

@@ -37,8 +37,6 @@ _LDST_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_colocated{_ASM}")
 
 @gluon.jit
 def _compute(ctx, input, ring, PROFILE: tl.constexpr):
-    if PROFILE:
-        begin_role(ctx, 0)
     gl.inline_asm_elementwise(
         "// syncopate.compute\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
     )
@@ -140,6 +138,9 @@ def roles(
         PROFILE: Whether to leave records.
     """
     open_call(ctx)
+    if PROFILE:
+        # Also where nothing is computed: any CTA may be the one that closes the call.
+        begin_role(ctx, 0)
     if TMA_DEDICATED or LDST_DEDICATED:
         if tl.program_id(0) < tl.load(ctx + COMM_CTAS):
             if TMA_DEDICATED:

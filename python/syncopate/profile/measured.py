@@ -86,10 +86,14 @@ def make_run(program: Any, ranks: Sequence[RankRecords], clocks: Clocks, source:
         us,
         program.world_size,
         program.num_ctas,
-        # A dedicated CTA walks the commands of all dedicated roles, also of those that it has no part in.
-        tuple(track for track in tracks if track.role is None or track.spans),
+        tuple(track for track in tracks if track.spans or _computes(program, track)),
         link_uses(names, tracks),
     )
+
+
+def _computes(program: Any, track: Track) -> bool:
+    """Whether it is what a CTA computes. Dedicated ones do not, and have no part in some roles."""
+    return track.role is None and track.cta is not None and track.cta >= program.comm_ctas
 
 
 def _make_track(

@@ -54,9 +54,11 @@ def find_shares(run: Run) -> list[RankShares]:
 
 def _find_shares(run: Run, rank: int) -> RankShares:
     tracks = [track for track in run.of_rank(rank) if _computes(track)]
-    whole = max(len(tracks), 1) * run.us
+    whole = run.num_ctas * run.us
     through = _last_tile_us(run)
-    compute = start = tail = 0.0
+    # Who has no tile is through when the call starts.
+    tail = (run.num_ctas - len(tracks)) * through
+    compute = start = 0.0
     waits: dict[str, float] = {}
     at_work: list[tuple[float, float]] = []
     for track in tracks:
