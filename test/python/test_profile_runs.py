@@ -127,6 +127,11 @@ def test_hints_go_by_the_cause_of_waits(kind, hint):
     assert hint in text.partition("what to try:")[2]
 
 
+def test_transfers_may_take_no_time_by_a_coarse_clock():
+    run = dataclasses.replace(two_ranks(), links=(LinkUse(1, 0, ((42.0, 42.0, 18_000),)),))
+    assert "rank 1 sends 0.02 MiB to rank 0: for 0.0 % of the time\n" in describe_run(run)
+
+
 def test_good_run_gets_no_hint():
     track = Track(0, None, 0, None, 0, 10, (tile(0, 0, 0, 10),))
     text = describe_run(Run("x", Source.MEASURED, "", 10, 1, 1, (track,)))

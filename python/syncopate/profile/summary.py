@@ -190,9 +190,11 @@ def _describe_links(run: Run) -> list[str]:
         if sent:
             others = join([str(link.dst) for link in sent])
             nbytes, busy = sum(link.nbytes for link in sent), _busy_us(sent)
+            # A clock that goes on in steps may see no time pass.
+            rate = f", {nbytes / (busy * 1e3):.1f} GB/s then" if busy else ""
             lines.append(
                 f"  rank {rank} sends {nbytes / 2**20:.2f} MiB to rank{'s' if len(sent) > 1 else ''} {others}: for "
-                f"{_percent(busy / run.us)} of the time, {nbytes / (busy * 1e3):.1f} GB/s then"
+                f"{_percent(busy / run.us)} of the time{rate}"
             )
     return lines
 
