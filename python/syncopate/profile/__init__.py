@@ -26,7 +26,8 @@ from syncopate.profile.run import (
     Track,
 )
 from syncopate.profile.run_file import load_runs, save_runs
-from syncopate.profile.summary import RankShares, describe_run, find_shares
+from syncopate.profile.shares import RankShares, find_shares
+from syncopate.profile.summary import describe_run
 from syncopate.profile.trace import to_chrome_trace
 
 __all__ = [
