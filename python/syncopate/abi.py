@@ -81,6 +81,11 @@ class ContextWord(enum.IntEnum):
     """Address of an i32 for each first coordinate of tiles: how many of their waits they need; 0: all."""
     STEPS = 31
     """Address of i32[steps][STEP_STRIDE]: the steps that tiles walk, list by list."""
+    PROFILE = 32
+    """Address of the lanes in which roles leave records, CTA by CTA and role by role; kernels compiled without never
+    read it."""
+    PROFILE_RECORDS = 33
+    """How many records fit into a lane."""
 
 
 class StateWord(enum.IntEnum):
@@ -267,6 +272,49 @@ class FaultPlace(enum.IntEnum):
     """The runtime's own kernel, before an input is replaced."""
 
 
+class ProfileLane(enum.IntEnum):
+    """Fields of a lane, i64: what one role of one CTA leaves. Records follow behind them."""
+
+    COUNT = 0
+    """How many records it has had, those included that did not fit."""
+    SM = 1
+    """The multiprocessor."""
+
+
+class ProfileRecord(enum.IntEnum):
+    """Fields of a record, i64."""
+
+    TIME = 0
+    """The GPU's clock, in nanoseconds."""
+    EVENT = 1
+    """A ProfileEvent, and its subject 32 bits further up."""
+
+
+class ProfileEvent(enum.IntEnum):
+    """What a record says; the subject stands behind it."""
+
+    ROLE_BEGIN = 1
+    """A role starts: the number of the call."""
+    ROLE_END = 2
+    """It is through."""
+    TILE_BEGIN = 3
+    """A tile is looked up: its position in the order."""
+    TILE_END = 4
+    """A tile whose end somebody waits for is stored: its number, row-major in the grid."""
+    COMMAND_BEGIN = 5
+    """The waits of a command are over: its row among those of communication roles."""
+    COMMAND_END = 6
+    """The CTA has done its share of it, and is about to count it."""
+    WAIT_BEGIN = 7
+    """A flag has not come yet: the row of the wait."""
+    WAIT_END = 8
+    """It has, or the call was given up."""
+    RING_BEGIN = 9
+    """A tile is to be handed over, or taken: the record's number."""
+    RING_END = 10
+    """It is."""
+
+
 class Realization(enum.IntEnum):
     """How a transfer is carried out; the values are those of the `realization` column."""
 
@@ -362,6 +410,8 @@ SIGNAL_STRIDE: Final = _stride(SignalField)
 COMMAND_STRIDE: Final = _stride(CommandField)
 GROUP_STRIDE: Final = _stride(GroupField)
 TILE_GROUP_STRIDE: Final = _stride(TileGroupField)
+PROFILE_LANES: Final = Realization.LDST_COLOCATED + 1
+"""Lanes of a CTA: one for what no realization names, the computing warps, and one for each role beside them."""
 ALIGNMENT: Final = 128
 
 
@@ -373,6 +423,11 @@ def align(offset: int, to: int = ALIGNMENT) -> int:
 def pack_range(begin: int, end: int) -> int:
     """A half-open range in one i64 word, as the context holds them."""
     return begin << 32 | end
+
+
+def profile_words(ctas: int, records: int) -> int:
+    """Number of i64 words of the lanes of a rank that launches that many CTAs."""
+    return ctas * PROFILE_LANES * (len(ProfileLane) + len(ProfileRecord) * records)
 
 
 def state_words(device_commands: int, groups: int) -> int:

@@ -24,6 +24,7 @@ from syncopate.outcome import (
     show_step,
 )
 from syncopate.synthesis_cli import add_synthesis_commands
+from syncopate.timeline_cli import add_timeline_command
 from syncopate.workload_cli import add_workload_commands
 
 _PLAN = (
@@ -170,6 +171,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_workload_commands(commands)
     add_cache_command(commands)
     add_doctor_command(commands)
+    add_timeline_command(commands, _OPTIONS)
     completion = commands.add_parser(
         "completion",
         help="print a script that completes these commands in a shell",

@@ -34,13 +34,20 @@ def shape(word: str) -> tuple[int, ...]:
     return tuple(map(int, word.split("x")))
 
 
-def write_out(path: Path | None, text: str, data: Mapping[str, Any] | None = None) -> Outcome:
+def write_out(
+    path: Path | None,
+    text: str,
+    data: Mapping[str, Any] | None = None,
+    *,
+    argument: str = "--out",
+) -> Outcome:
     """Writes what a command makes, or prints it if no file is named.
 
     Args:
         path: The file.
         text: What is made.
         data: What `--json` prints besides the file's name; by default the text, if that is in no file.
+        argument: What names the file, for messages.
 
     Raises:
         SyncopateError: The file cannot be written.
@@ -50,7 +57,7 @@ def write_out(path: Path | None, text: str, data: Mapping[str, Any] | None = Non
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SyncopateError(f"--out: cannot write {path}: {error.strerror}") from None
+        raise SyncopateError(f"{argument}: cannot write {path}: {error.strerror}") from None
     except ValueError as error:
-        raise SyncopateError(f"--out: cannot write {str(path)!r}: {error}") from None
+        raise SyncopateError(f"{argument}: cannot write {str(path)!r}: {error}") from None
     return Outcome("", {"file": str(path), **(data or {})})

@@ -5,11 +5,13 @@ Each check takes the group and returns nothing or raises; every rank runs the sa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from profiled import STEP_US, check_profile, profiled_program
 from workloads import (
     GATHER_CASES,
     GATHER_SHAPES,
@@ -21,6 +23,7 @@ from workloads import (
     gemm_sizes,
     gemm_workload,
     mixed_workload,
+    random_matrix,
 )
 
 from syncopate.abi import Realization
@@ -174,6 +177,22 @@ def missing_rank(group: ProcessGroup, make: Make) -> None:
     group.barrier()
 
 
+def profile(group: ProcessGroup, kind: str, realization: str) -> None:
+    """A profile of a call: clocks of GPUs of their own go together as well as the call itself can say."""
+    world, rank = group.world_size, group.rank
+    program = profiled_program(kind, realization, world, group.ctas_per_rank(0) - 4)
+    rows = 2048 // world if kind == "ag_gemm" else 2048
+    given = {"a": random_matrix((rows, 512), rank), "b": random_matrix((1024, 512), 100 + rank)}
+    with load(program, group) as loaded:
+        for _ in range(3):
+            loaded(**given)
+        made = loaded.profile(**given)
+        bounds = [offset.within_ns / 1e3 for offset in made.clocks.offsets]
+        print(f"    rank {rank}: {made.run.clock}", flush=True)
+        # Without bounds nothing is known of the order of what two GPUs do.
+        check_profile(program, made, within_us=STEP_US + max(bounds))
+
+
 def checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
     """Every check with its name."""
 
@@ -192,6 +211,11 @@ def checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
         yield f"gather {case} zero-copy", bind(zero_copy, gather(algorithm, realization, ODD))
         yield f"gather {case} graph", bind(graph, gather(algorithm, realization, ODD))
     yield "gather two programs", two_programs
+    for kind, realization in (("ag_gemm", "ldst_colocated"), ("gemm_rs", "tma_dedicated")):
+        yield (
+            f"profile {kind} {realization}",
+            functools.partial(profile, kind=kind, realization=realization),
+        )
     for algorithm, realization in GATHER_CASES:
         make = gather(algorithm, realization, ODD, timeout_ns=500_000_000)
         yield (

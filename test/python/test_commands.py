@@ -50,7 +50,7 @@ def test_plan_commands_as_json(capsys, tmp_path):
     columns = said["tables"][2]["tiles"]["columns"]
     assert len(said["tables"]) == 3 and columns[:2] == ["c0", "c1"]
     assert len(said["tables"][2]["tiles"]["rows"]) == 12
-    code, said = _run_json(capsys, "draw", RING, "--out", tmp_path / "ring.svg")
+    code, said = _run_json(capsys, "show", RING, "--out", tmp_path / "ring.svg")
     assert code == 0 and Path(said["file"]).read_text().startswith("<svg")
     code, said = _run_json(capsys, "export", RING, "--to", "msccl-xml")
     assert code == 0 and said["text"].startswith("<algo")

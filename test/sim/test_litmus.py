@@ -66,6 +66,7 @@ class Litmus:
     world_size: int = 2
     timeout_ns: int = 10**9
     localized: str | None = None
+    profiled: bool = False
     overrides: dict = field(default_factory=dict)
     per_rank: object = lambda _: {}
 

@@ -66,6 +66,7 @@ def compile(
     check_tables: bool = True,
     machine_code: bool = True,
     tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
+    profile: bool = False,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
 
@@ -105,6 +106,8 @@ def compile(
         tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
             for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
             which ranks would wait for each other is refused as long as tables are checked.
+        profile: Whether the kernel leaves records of what it does when, for `LoadedProgram.profile` and
+            `syncopate.profile`; if not, it holds no code for that.
 
     Returns:
         The program.
@@ -147,6 +150,7 @@ def compile(
         timeout=timeout,
         check_tables=check_tables,
         machine_code=machine_code,
+        profile=profile,
     )
     if auto is None:
         return compile_request(request, given)
@@ -168,6 +172,7 @@ class CompileRequest:
         timeout: Limit of a device wait in seconds.
         check_tables: Whether to check the tables against the plan.
         machine_code: Whether to make machine code.
+        profile: Whether the kernel leaves records.
     """
 
     kernel: JITFunction[Any]
@@ -178,6 +183,7 @@ class CompileRequest:
     timeout: float
     check_tables: bool
     machine_code: bool
+    profile: bool
 
 
 @dataclass(frozen=True)
@@ -224,6 +230,7 @@ def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
         spec,
         target,
         check_tables=request.check_tables,
+        profile=request.profile,
     )
     compiled = compile_image(spec, fusion, key, machine_code=request.machine_code)
     fusion.forget_module()
@@ -261,6 +268,7 @@ def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
             }
         ),
         timeout_ns=round(timeout * 1e9),
+        profiled=request.profile,
     )
 
 

@@ -101,6 +101,7 @@ class Fusion:
         schedule: The schedule.
         features: What the fused kernel's code depends on beside the local kernel and how that is compiled.
         captured: The local kernel at both levels.
+        profile: Whether the fused kernel leaves records of what its roles do.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Fusion:
         options: str = "",
         check_tables: bool = True,
         written: str | None = None,
+        profile: bool = False,
     ) -> None:
         """Makes the schedule.
 
@@ -124,12 +126,13 @@ class Fusion:
             options: Of the pipeline: choices that go before the plan's strategy.
             check_tables: Whether the tables are checked against the plan.
             written: The plan as it was written, if that is something else.
+            profile: Whether the fused kernel leaves records of what its roles do.
 
         Raises:
             SyncopateError: The target lacks what a realization needs.
             PlanError: A pass refuses the plan, or the kernel's binding to it.
         """
-        self.captured = captured
+        self.captured, self.profile = captured, profile
         self._plan, self._spec, self._options = to_text(plan), spec, options
         self._written = self._plan if written is None else written
         self._target = target
@@ -161,6 +164,7 @@ class Fusion:
             ring=features.ring,
             unordered=features.unordered,
             counted=features.counted,
+            profile=self.profile,
         )
 
     @functools.cached_property

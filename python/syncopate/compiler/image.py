@@ -142,7 +142,11 @@ def compile_image(
         machine_code: Whether to make machine code, which takes most of the time, or to stop before.
     """
     key = hash_of(
-        "image" if machine_code else "module", key, device.source_hash(), fusion.features.key
+        "image" if machine_code else "module",
+        key,
+        device.source_hash(),
+        fusion.features.key,
+        str(fusion.profile),
     )
     compiled = _compiled.find(key)
     if compiled is None:

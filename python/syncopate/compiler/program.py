@@ -22,6 +22,8 @@ from syncopate.runtime.interface import (
 from syncopate.strategy import Strategy
 
 if TYPE_CHECKING:
+    from syncopate.model import Timeline
+    from syncopate.profile import Profile
     from syncopate.runtime import Group, LoadedProgram
     from syncopate.sim import Result
     from syncopate.tune import TuningReport
@@ -60,6 +62,7 @@ class Program:
             generic form), ``ttir`` (the local kernel), ``ttgir``, ``ptx`` (the fused kernel as Triton prints it).
         timeout_ns: Limit of a device wait in nanoseconds; 0 waits for ever.
         tuning: How the strategy was chosen; None if it was given.
+        profiled: Whether the kernel leaves records of what it does when.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Program:
     ir: Mapping[str, str] = field(repr=False)
     timeout_ns: int = DEFAULT_TIMEOUT_NS
     tuning: TuningReport | None = field(default=None, repr=False)
+    profiled: bool = False
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -121,12 +125,24 @@ class Program:
 
         return plan_memory(self).nbytes
 
-    def explain(self) -> str:
-        """What overlaps what, how transfers are realized and why, in words."""
+    def explain(self, of: Profile | Timeline | None = None) -> str:
+        """What overlaps what, how transfers are realized and why, in words.
+
+        Args:
+            of: What a call has taken, or would take by `syncopate.model.predict`: also says where that time goes, and
+                what to try.
+        """
+        from syncopate.profile import Profile, describe_run, predicted_run
         from syncopate.show import describe_schedule
 
-        text = describe_schedule(self)
-        return text if self.tuning is None else f"{text}\n\n{self.tuning}"
+        parts = [describe_schedule(self)]
+        if self.tuning is not None:
+            parts.append(str(self.tuning))
+        if isinstance(of, Profile):
+            parts.append(of.explain())
+        elif of is not None:
+            parts.append(describe_run(predicted_run(self, of)))
+        return "\n\n".join(parts)
 
     def __repr__(self) -> str:
         return (

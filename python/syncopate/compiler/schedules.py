@@ -46,6 +46,7 @@ def make_schedule(
     target: Target,
     *,
     check_tables: bool,
+    profile: bool = False,
 ) -> Fusion:
     """The schedule of a plan with a kernel, the one that was made before if it is asked for again.
 
@@ -58,20 +59,23 @@ def make_schedule(
         spec: How it is compiled.
         target: What for.
         check_tables: Whether the tables are checked against the plan.
+        profile: Whether the fused kernel leaves records.
 
     Raises:
         PlanError: The plan, or the kernel's binding to it, breaks a rule.
         SyncopateError: A footprint is malformed, or the target lacks what a realization needs.
     """
     text = plan.text
-    key = (text, binding_key(binding), strategy, kernel_key, target, check_tables)
+    key = (text, binding_key(binding), strategy, kernel_key, target, check_tables, profile)
     found = _kept.find(key)
     if found is not None:
         schedule_statistics.hits += 1
         return found
     schedule_statistics.misses += 1
     module = bind_kernel(plan, binding, strategy)
-    fusion = Fusion(module, captured, spec, target, check_tables=check_tables, written=text)
+    fusion = Fusion(
+        module, captured, spec, target, check_tables=check_tables, written=text, profile=profile
+    )
     return _kept.keep(key, fusion)
 
 

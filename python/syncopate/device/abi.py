@@ -13,6 +13,9 @@ from syncopate.abi import (
     FaultField,
     FaultPlace,
     GroupField,
+    ProfileEvent,
+    ProfileLane,
+    ProfileRecord,
     Realization,
     SignalField,
     SignalKind,
@@ -52,6 +55,8 @@ RING_ROLE: Final = _constant(ContextWord.RING_ROLE)
 BEFORE_TILES: Final = _constant(ContextWord.BEFORE_TILES)
 NEEDS: Final = _constant(ContextWord.NEEDS)
 STEPS: Final = _constant(ContextWord.STEPS)
+PROFILE: Final = _constant(ContextWord.PROFILE)
+PROFILE_RECORDS: Final = _constant(ContextWord.PROFILE_RECORDS)
 FIRST_ROLE: Final = _constant(Realization.TMA_DEDICATED)
 FIRST_ROLE_WORD: Final = _constant(ContextWord.TMA_DEDICATED_COMMANDS)
 NUM_REALIZATIONS: Final = _constant(len(Realization))
@@ -140,3 +145,21 @@ WHERE_TILE: Final = _constant(FaultPlace.TILE)
 WHERE_COMMAND: Final = _constant(FaultPlace.COMMAND)
 WHERE_CLOSE: Final = _constant(FaultPlace.CLOSE)
 WHERE_GUARD: Final = _constant(FaultPlace.GUARD)
+
+LANES: Final = _constant(abi.PROFILE_LANES)
+LANE_COUNT: Final = _constant(ProfileLane.COUNT)
+LANE_SM: Final = _constant(ProfileLane.SM)
+LANE_RECORDS: Final = _constant(len(ProfileLane))
+RECORD_STRIDE: Final = _constant(len(ProfileRecord))
+RECORD_TIME: Final = _constant(ProfileRecord.TIME)
+RECORD_EVENT: Final = _constant(ProfileRecord.EVENT)
+ROLE_BEGIN: Final = _constant(ProfileEvent.ROLE_BEGIN)
+ROLE_END: Final = _constant(ProfileEvent.ROLE_END)
+TILE_BEGIN: Final = _constant(ProfileEvent.TILE_BEGIN)
+TILE_END: Final = _constant(ProfileEvent.TILE_END)
+COMMAND_BEGIN: Final = _constant(ProfileEvent.COMMAND_BEGIN)
+COMMAND_END: Final = _constant(ProfileEvent.COMMAND_END)
+WAIT_BEGIN: Final = _constant(ProfileEvent.WAIT_BEGIN)
+WAIT_END: Final = _constant(ProfileEvent.WAIT_END)
+RING_BEGIN: Final = _constant(ProfileEvent.RING_BEGIN)
+RING_END: Final = _constant(ProfileEvent.RING_END)

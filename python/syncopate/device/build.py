@@ -45,6 +45,7 @@ def library(
     ring: Realization | None = None,
     unordered: bool = False,
     counted: bool = False,
+    profile: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
 
@@ -65,6 +66,7 @@ def library(
         ring: Of the co-located roles the one that tiles hand commands over to, if they do.
         unordered: Whether some of them add to what others may be adding to at the same time.
         counted: Whether rows of commands, or what tiles need, are read at run time.
+        profile: Whether roles leave records of what they do.
 
     Raises:
         ValueError: ``unit`` is none of ``UNITS``.
@@ -82,6 +84,7 @@ def library(
             ring,
             unordered,
             counted,
+            profile,
         )
     )
 
@@ -99,6 +102,7 @@ class _Key:
     ring: Realization | None = None
     unordered: bool = False
     counted: bool = False
+    profile: bool = False
 
 
 @functools.cache
@@ -116,7 +120,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{key.ring}-{key.unordered}-{key.counted}-{source_hash()}"
+        f"{key.ring}-{key.unordered}-{key.counted}-{key.profile}-{source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
@@ -133,17 +137,23 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
     hopper = int(key.target.arch) >= 90
     ring = key.ring is not None
     specs = {
-        "read_tile": _spec(key, entry.read_tile_entry, "t", COUNTED=key.counted),
+        "read_tile": _spec(
+            key, entry.read_tile_entry, "t", COUNTED=key.counted, PROFILE=key.profile
+        ),
         "tile_steps": _spec(key, entry.tile_steps_entry, "t", "own_begin", "own_end"),
         "read_step": _spec(key, entry.read_step_entry, "row"),
-        "wait_signals": _spec(key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper),
+        "wait_signals": _spec(
+            key, entry.wait_signals_entry, "begin", "end", TMA_READS=hopper, PROFILE=key.profile
+        ),
         "input_rows": _spec(key, entry.input_rows_entry),
         "tile_number": _spec(key, entry.tile_number_entry, "t"),
         "tile_sum": _spec(key, entry.tile_sum_entry, "tile"),
         "tile_slot": _spec(key, entry.tile_slot_entry, "tile"),
         "open_call": _spec(key, entry.open_call),
-        "close_call": _spec(key, entry.close_call),
-        "finish_tile": _spec(key, entry.finish_tile, "tile", TMA_STORES=False, RING=ring),
+        "close_call": _spec(key, entry.close_call, PROFILE=key.profile),
+        "finish_tile": _spec(
+            key, entry.finish_tile, "tile", TMA_STORES=False, RING=ring, PROFILE=key.profile
+        ),
         **{f"run_commands_{role.spelling}": _commands_spec(key, role) for role in key.roles},
         "roles": _spec(
             key,
@@ -154,11 +164,12 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             LDST_RING=key.ring is Realization.LDST_COLOCATED,
             WARPS=COPY_WARPS.value,
             REGISTERS=COMMUNICATION_REGISTERS if key.reduced is None else REDUCTION_REGISTERS,
+            PROFILE=key.profile,
         ),
     }
     if hopper:
         specs["finish_bulk_tile"] = _spec(
-            key, entry.finish_tile, "tile", TMA_STORES=True, RING=ring
+            key, entry.finish_tile, "tile", TMA_STORES=True, RING=ring, PROFILE=key.profile
         )
     return specs
 
@@ -196,6 +207,7 @@ def _commands_spec(key: _Key, role: Realization) -> KernelSpec:
         UNORDERED=key.unordered,
         COUNTED=key.counted,
         PAIRS=not role.is_dedicated,
+        PROFILE=key.profile,
     )
 
 
@@ -220,6 +232,7 @@ def _tma_spec(key: _Key, role: Realization) -> KernelSpec:
         REDUCED=_element(key.reduced) if key.reduced in TMA_ADDED else None,
         RING=role is key.ring,
         COUNTED=key.counted,
+        PROFILE=key.profile,
     )
 
 

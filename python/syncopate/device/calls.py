@@ -37,12 +37,16 @@ def open_call(ctx):
 
 
 @triton.jit
-def close_call(ctx):
+def close_call(ctx, PROFILE: tl.constexpr = False):
     """Counts this CTA as finished; the last one waits, raises the closing signals and advances the epoch.
 
     The counter is acquired and released, so what every CTA did happens before what the last one signals, and what the
     last one reads of the state is final. A call that was given up raises nothing, and its epoch stays: nothing can
     take what is left in the flags for the work of a later call.
+
+    Args:
+        ctx: The context.
+        PROFILE: Whether to leave records.
     """
     state = state_of(ctx)
     epoch = epoch_of(ctx)
@@ -50,7 +54,7 @@ def close_call(ctx):
     finished = tl.atomic_add(state + STATE_FINISHED, 1, sem="acq_rel", scope="gpu")
     if finished + 1 == epoch * tl.load(ctx + NUM_CTAS).to(tl.int32):
         begin, end = unpack_range(tl.load(ctx + CLOSE_WAIT))
-        wait_signals(ctx, begin, end, WHERE_CLOSE, False)
+        wait_signals(ctx, begin, end, WHERE_CLOSE, False, 0, PROFILE)
         if aborted(ctx) == 0:
             begin, end = unpack_range(tl.load(ctx + CLOSE_SIGNAL))
             raise_signals(ctx, begin, end)

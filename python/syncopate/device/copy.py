@@ -23,9 +23,11 @@ import triton
 import triton.language as tl
 
 from syncopate.device.abi import (
+    COMMAND_BEGIN,
     COMMAND_BEHIND,
     COMMAND_DST,
     COMMAND_DST_STRIDE,
+    COMMAND_END,
     COMMAND_FROM_INPUT,
     COMMAND_PART_STRIDE,
     COMMAND_PARTS,
@@ -44,9 +46,11 @@ from syncopate.device.abi import (
     REDUCTION_NONE,
     REDUCTION_SUM,
     REDUCTION_UNORDERED_SUM,
+    ROLE_END,
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
+from syncopate.device.profile import begin_role, stamp
 from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import (
@@ -305,6 +309,7 @@ def run_commands_ldst(
     UNORDERED: tl.constexpr,
     COUNTED: tl.constexpr,
     PAIRS: tl.constexpr = True,
+    PROFILE: tl.constexpr = False,
 ):
     """Carries out a role's commands of this rank: wait, copy, count, and raise signals when the last CTA is through.
 
@@ -320,11 +325,14 @@ def run_commands_ldst(
         UNORDERED: Whether some of them add by atomic operations.
         COUNTED: Whether there are commands whose rows are counted at run time.
         PAIRS: As for `reduce_region`.
+        PROFILE: Whether to leave records.
     """
     commands = words64(tl.load(ctx + COMMANDS))
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
     queue, end, part, parts = role_part(ctx, ROLE)
+    if PROFILE:
+        begin_role(ctx, ROLE)
     records, before = 0, 0
     if RING:
         records, before = ring_part(ctx, ROLE)
@@ -333,7 +341,7 @@ def run_commands_ldst(
         first, last, shared = queue, end, True
         if RING:
             first, last, shared, queue, record = next_commands(
-                ctx, queue, end, record, records, before
+                ctx, queue, end, record, records, before, ROLE, PROFILE
             )
         else:
             queue = end
@@ -342,8 +350,10 @@ def run_commands_ldst(
             command = commands + k * COMMAND_STRIDE
             wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
             wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE)
+            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, False, ROLE, PROFILE)
             if aborted(ctx) == 0:
+                if PROFILE:
+                    stamp(ctx, COMMAND_BEGIN, k, ROLE)
                 if REDUCED is None:  # noqa: SIM114
                     copy_region(command, input, share, shares, UNIT, UNITS_PER_BLOCK, COUNTED)
                 elif tl.load(command + COMMAND_REDUCTION) == REDUCTION_NONE:
@@ -362,8 +372,12 @@ def run_commands_ldst(
                         COUNTED,
                     )
                 tl.debug_barrier()
+                if PROFILE:
+                    stamp(ctx, COMMAND_END, k, ROLE)
                 finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")
                 if (finished + 1 == epoch * parts) | (not shared):
                     signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
                     signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
                     raise_signals(ctx, signal_begin, signal_end)
+    if PROFILE:
+        stamp(ctx, ROLE_END, epoch, ROLE)

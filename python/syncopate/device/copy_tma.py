@@ -27,8 +27,10 @@ from triton.experimental.gluon.language._core import _unwrap_if_constexpr, built
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 from syncopate.device.abi import (
+    COMMAND_BEGIN,
     COMMAND_DST,
     COMMAND_DST_STRIDE,
+    COMMAND_END,
     COMMAND_FROM_INPUT,
     COMMAND_PAUSE,
     COMMAND_REDUCTION,
@@ -42,9 +44,11 @@ from syncopate.device.abi import (
     COMMAND_WAIT_END,
     COMMANDS,
     REDUCTION_NONE,
+    ROLE_END,
     STATE_COMMANDS,
     WHERE_COMMAND,
 )
+from syncopate.device.profile import begin_role, stamp
 from syncopate.device.ring import next_commands, ring_part
 from syncopate.device.signals import aborted, raise_signals, wait_signals
 from syncopate.device.words import (
@@ -234,6 +238,7 @@ def run_commands_tma(
     REDUCED: tl.constexpr,
     RING: tl.constexpr,
     COUNTED: tl.constexpr,
+    PROFILE: tl.constexpr,
 ):
     """Carries out a role's commands of this rank: wait, move, count, and raise signals when the last CTA is through.
 
@@ -247,6 +252,7 @@ def run_commands_tma(
         REDUCED: Element type of the commands that reduce, by addition; None if there are none.
         RING: Whether tiles hand commands over to the role.
         COUNTED: Whether there are commands whose rows are counted at run time.
+        PROFILE: Whether to leave records.
     """
     layout: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=0, element_bitwidth=32, rank=2)
     ring = gl.allocate_shared_memory(gl.int32, [SLOTS, ROWS, ROW], layout)
@@ -258,6 +264,8 @@ def run_commands_tma(
     counters = state_of(ctx) + STATE_COMMANDS
     epoch = epoch_of(ctx)
     queue, end, part, parts = role_part(ctx, ROLE)
+    if PROFILE:
+        begin_role(ctx, ROLE)
     records, before = 0, 0
     if RING:
         records, before = ring_part(ctx, ROLE)
@@ -266,7 +274,7 @@ def run_commands_tma(
         first, last, shared = queue, end, True
         if RING:
             first, last, shared, queue, record = next_commands(
-                ctx, queue, end, record, records, before
+                ctx, queue, end, record, records, before, ROLE, PROFILE
             )
         else:
             queue = end
@@ -275,8 +283,10 @@ def run_commands_tma(
             command = commands + k * COMMAND_STRIDE
             wait_begin = tl.load(command + COMMAND_WAIT_BEGIN).to(tl.int32)
             wait_end = tl.load(command + COMMAND_WAIT_END).to(tl.int32)
-            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True, ROLE)
+            wait_signals(ctx, wait_begin, wait_end, WHERE_COMMAND, True, ROLE, PROFILE)
             if aborted(ctx) == 0:
+                if PROFILE:
+                    stamp(ctx, COMMAND_BEGIN, k, ROLE)
                 # Two branches, since what comes first decides what is compiled.
                 if REDUCED is None:  # noqa: SIM114
                     moved = _move_command(
@@ -321,10 +331,14 @@ def run_commands_tma(
                         COUNTED,
                     )
                 tl.debug_barrier()
+                if PROFILE:
+                    stamp(ctx, COMMAND_END, k, ROLE)
                 finished = tl.atomic_add(counters + k, 1, mask=shared, sem="acq_rel", scope="sys")
                 if (finished + 1 == epoch * parts) | (not shared):
                     signal_begin = tl.load(command + COMMAND_SIGNAL_BEGIN).to(tl.int32)
                     signal_end = tl.load(command + COMMAND_SIGNAL_END).to(tl.int32)
                     raise_signals(ctx, signal_begin, signal_end)
+    if PROFILE:
+        stamp(ctx, ROLE_END, epoch, ROLE)
     for slot in gl.static_range(SLOTS):
         mbarrier.invalidate(full.index(slot))

@@ -50,9 +50,9 @@ YIELD_MARKER: Final = "// syncopate.yield"
 
 
 @triton.jit
-def read_tile_entry(ctx, t, COUNTED: tl.constexpr):
+def read_tile_entry(ctx, t, COUNTED: tl.constexpr, PROFILE: tl.constexpr):
     """Yields row ``t`` of the tile table."""
-    m, n, k, wait_begin, wait_end = read_tile(ctx, t, COUNTED)
+    m, n, k, wait_begin, wait_end = read_tile(ctx, t, COUNTED, PROFILE)
     tl.inline_asm_elementwise(
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2 $3 $4 $5",
         "=r,r,r,r,r,r",
@@ -147,6 +147,6 @@ def input_rows_entry(ctx):
 
 
 @triton.jit
-def wait_signals_entry(ctx, begin, end, TMA_READS: tl.constexpr):
+def wait_signals_entry(ctx, begin, end, TMA_READS: tl.constexpr, PROFILE: tl.constexpr):
     """Waits on behalf of a tile."""
-    wait_signals(ctx, begin, end, WHERE_TILE, TMA_READS)
+    wait_signals(ctx, begin, end, WHERE_TILE, TMA_READS, 0, PROFILE)

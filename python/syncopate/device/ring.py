@@ -39,12 +39,15 @@ from syncopate.device.abi import (
     COMMAND_WAIT_END,
     COMMANDS,
     RECORDS,
+    RING_BEGIN,
+    RING_END,
     RING_ROLE,
     TILE_GROUP_COMMAND_BEGIN,
     TILE_GROUP_COMMAND_END,
     TILE_GROUP_STRIDE,
     TILE_GROUPS,
 )
+from syncopate.device.profile import stamp
 from syncopate.device.signals import have_arrived
 from syncopate.device.words import fence_tma, words32, words64
 
@@ -173,7 +176,9 @@ def ring_part(ctx, ROLE: tl.constexpr):
 
 
 @triton.jit
-def next_commands(ctx, queue, end, record, records, before):
+def next_commands(
+    ctx, queue, end, record, records, before, ROLE: tl.constexpr, PROFILE: tl.constexpr
+):
     """Chooses what the role carries out next: from its queue, or what a tile hands over.
 
     What stands in the queue in front of ``before`` depends on no tile of this call, and is waited for first. Behind the
@@ -187,6 +192,8 @@ def next_commands(ctx, queue, end, record, records, before):
         record: The next record.
         records: All of the CTA.
         before: As `ring_part` returns it.
+        ROLE: Number of the realization of the role.
+        PROFILE: Whether to leave records.
 
     Returns:
         The rows of the commands: begin, end, i32; whether all CTAs of the role share them, i1; the next command of the
@@ -204,7 +211,11 @@ def next_commands(ctx, queue, end, record, records, before):
             last = queue + 1
             queue = last
         else:
+            if PROFILE:
+                stamp(ctx, RING_BEGIN, record, ROLE)
             tile = _take(record)
+            if PROFILE:
+                stamp(ctx, RING_END, record, ROLE)
             row = words32(tl.load(ctx + TILE_GROUPS)) + tile * TILE_GROUP_STRIDE
             first, last = (
                 tl.load(row + TILE_GROUP_COMMAND_BEGIN),

@@ -17,9 +17,11 @@ import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from syncopate.device.abi import COMM_CTAS
+from syncopate.device.abi import COMM_CTAS, ROLE_END
 from syncopate.device.calls import close_call, open_call
+from syncopate.device.profile import begin_role, stamp
 from syncopate.device.ring import close_ring, open_ring, piece_hand_over, piece_take
+from syncopate.device.words import epoch_of
 
 __all__ = ["COMMUNICATE_MARKER", "COMPUTE_MARKER", "roles"]
 
@@ -34,10 +36,12 @@ _LDST_COLOCATED = tl.constexpr(f"{COMMUNICATE_MARKER}ldst_colocated{_ASM}")
 
 
 @gluon.jit
-def _compute(ctx, input, ring):
+def _compute(ctx, input, ring, PROFILE: tl.constexpr):
     gl.inline_asm_elementwise(
         "// syncopate.compute\nmov.b32 $0, 0;", "=r", [], dtype=tl.int32, is_pure=False, pack=1
     )
+    if PROFILE:
+        stamp(ctx, ROLE_END, epoch_of(ctx), 0)
     if len(ring) > 0:
         piece_hand_over(ring)
 
@@ -71,6 +75,7 @@ def _compute_beside(
     LDST_RING: tl.constexpr,
     WARPS: tl.constexpr,
     REGISTERS: tl.constexpr,
+    PROFILE: tl.constexpr,
 ):
     """The kernel's warps compute; each co-located role has WARPS more of the CTA, with REGISTERS registers a thread."""
     ring = ()
@@ -81,20 +86,24 @@ def _compute_beside(
     ldst = (ctx, input, ring if LDST_RING else ())
     if TMA and LDST:
         gl.warp_specialize(
-            [(_compute, (ctx, input, ring)), (_tma_colocated, tma), (_ldst_colocated, ldst)],
+            [
+                (_compute, (ctx, input, ring, PROFILE)),
+                (_tma_colocated, tma),
+                (_ldst_colocated, ldst),
+            ],
             [WARPS, WARPS],
             [REGISTERS, REGISTERS],
         )
     elif TMA:
         gl.warp_specialize(
-            [(_compute, (ctx, input, ring)), (_tma_colocated, tma)], [WARPS], [REGISTERS]
+            [(_compute, (ctx, input, ring, PROFILE)), (_tma_colocated, tma)], [WARPS], [REGISTERS]
         )
     elif LDST:
         gl.warp_specialize(
-            [(_compute, (ctx, input, ring)), (_ldst_colocated, ldst)], [WARPS], [REGISTERS]
+            [(_compute, (ctx, input, ring, PROFILE)), (_ldst_colocated, ldst)], [WARPS], [REGISTERS]
         )
     else:
-        _compute(ctx, input, ring)
+        _compute(ctx, input, ring, PROFILE)
     if TMA_RING or LDST_RING:
         close_ring(ring)
 
@@ -111,6 +120,7 @@ def roles(
     LDST_RING: tl.constexpr,
     WARPS: tl.constexpr,
     REGISTERS: tl.constexpr,
+    PROFILE: tl.constexpr,
 ):
     """One call: open it, run the roles of each CTA to their end, close it.
 
@@ -125,8 +135,12 @@ def roles(
         LDST_RING: See there.
         WARPS: Warps of a co-located role.
         REGISTERS: Registers of each of their threads.
+        PROFILE: Whether to leave records.
     """
     open_call(ctx)
+    if PROFILE:
+        # Also where nothing is computed: any CTA may be the one that closes the call.
+        begin_role(ctx, 0)
     if TMA_DEDICATED or LDST_DEDICATED:
         if tl.program_id(0) < tl.load(ctx + COMM_CTAS):
             if TMA_DEDICATED:
@@ -135,10 +149,26 @@ def roles(
                 _communicate(ctx, input, _LDST_DEDICATED)
         else:
             _compute_beside(
-                ctx, input, TMA_COLOCATED, LDST_COLOCATED, TMA_RING, LDST_RING, WARPS, REGISTERS
+                ctx,
+                input,
+                TMA_COLOCATED,
+                LDST_COLOCATED,
+                TMA_RING,
+                LDST_RING,
+                WARPS,
+                REGISTERS,
+                PROFILE,
             )
     else:
         _compute_beside(
-            ctx, input, TMA_COLOCATED, LDST_COLOCATED, TMA_RING, LDST_RING, WARPS, REGISTERS
+            ctx,
+            input,
+            TMA_COLOCATED,
+            LDST_COLOCATED,
+            TMA_RING,
+            LDST_RING,
+            WARPS,
+            REGISTERS,
+            PROFILE,
         )
-    close_call(ctx)
+    close_call(ctx, PROFILE)

@@ -47,11 +47,14 @@ from syncopate.device.abi import (
     STATE_ENGINE_ONE,
     STATE_LOST,
     TIMEOUT_NS,
+    WAIT_BEGIN,
     WAIT_COUNT,
+    WAIT_END,
     WAIT_SIGNAL,
     WAIT_STRIDE,
     WAITS,
 )
+from syncopate.device.profile import stamp
 from syncopate.device.words import (
     epoch_of,
     fence_system,
@@ -132,7 +135,13 @@ def _block(ctx, index, wanted, seen, WHERE: tl.constexpr, ROLE: tl.constexpr):
 
 @triton.jit
 def wait_signals(
-    ctx, begin, end, WHERE: tl.constexpr, TMA_READS: tl.constexpr, ROLE: tl.constexpr = 0
+    ctx,
+    begin,
+    end,
+    WHERE: tl.constexpr,
+    TMA_READS: tl.constexpr,
+    ROLE: tl.constexpr = 0,
+    PROFILE: tl.constexpr = False,
 ):
     """Waits until the flags of the waits ``[begin, end)`` have come.
 
@@ -146,6 +155,7 @@ def wait_signals(
         WHERE: What the fault record says about who waited.
         TMA_READS: Whether TMA may read the data next.
         ROLE: Number of the realization of the role that waits; 0 for whom no realization names.
+        PROFILE: Whether to leave records of the waits that take time.
 
     Returns:
         i32, the same in every thread: 1 when all flags have come, 0 when the call has been given up.
@@ -162,7 +172,11 @@ def wait_signals(
             wanted = tl.where(count == 0, epoch - 1, epoch * count)
             seen = _poll(flags + index)
             if seen - wanted < 0:
+                if PROFILE:
+                    stamp(ctx, WAIT_BEGIN, w, ROLE)
                 seen = _block(ctx, index, wanted, seen, WHERE, ROLE)
+                if PROFILE:
+                    stamp(ctx, WAIT_END, w, ROLE)
             arrived = tl.where(seen - wanted < 0, 0, arrived)
         if TMA_READS:
             fence_tma()

@@ -17,14 +17,18 @@ from syncopate.device.abi import (
     INPUT_END,
     NEEDS,
     NUM_CTAS,
+    RING_BEGIN,
+    RING_END,
     STEP_STEP,
     STEP_STRIDE,
     STEP_WAIT_BEGIN,
     STEP_WAIT_END,
     STEPS,
+    TILE_BEGIN,
     TILE_C0,
     TILE_C1,
     TILE_C2,
+    TILE_END,
     TILE_GROUP_ACCUMULATES,
     TILE_GROUP_GROUP,
     TILE_GROUP_RECORD,
@@ -42,6 +46,7 @@ from syncopate.device.abi import (
     TILE_WAIT_END,
     TILES,
 )
+from syncopate.device.profile import stamp
 from syncopate.device.ring import hand_over
 from syncopate.device.signals import aborted, raise_signals
 from syncopate.device.words import epoch_of, wait_for_tma_stores, words32
@@ -59,7 +64,7 @@ __all__ = [
 
 
 @triton.jit
-def read_tile(ctx, t, COUNTED: tl.constexpr):
+def read_tile(ctx, t, COUNTED: tl.constexpr, PROFILE: tl.constexpr = False):
     """Returns row ``t`` of the tile table: three coordinates, first wait, end of waits, all i32.
 
     Args:
@@ -67,7 +72,10 @@ def read_tile(ctx, t, COUNTED: tl.constexpr):
         t: Position in the order, i32.
         COUNTED: Whether there may be kernels that find out at run time how many of its waits a tile needs. All tiles
             then name the same ones, and those that the tile before it on its CTA needed are left out.
+        PROFILE: Whether to leave records.
     """
+    if PROFILE:
+        stamp(ctx, TILE_BEGIN, t, 0)
     row = words32(tl.load(ctx + TILES)) + t * TILE_STRIDE
     m, n, k = tl.load(row + TILE_C0), tl.load(row + TILE_C1), tl.load(row + TILE_C2)
     begin, end = tl.load(row + TILE_WAIT_BEGIN), tl.load(row + TILE_WAIT_END)
@@ -151,7 +159,7 @@ def tile_slot(ctx, tile):
 
 
 @triton.jit
-def finish_tile(ctx, tile, TMA_STORES: tl.constexpr, RING: tl.constexpr):
+def finish_tile(ctx, tile, TMA_STORES: tl.constexpr, RING: tl.constexpr, PROFILE: tl.constexpr):
     """Says that a tile is done: to the role beside it, and to who waits for its group.
 
     If the tile hands commands over, it writes its record to the ring, in whatever state the call is. In its group it
@@ -167,13 +175,20 @@ def finish_tile(ctx, tile, TMA_STORES: tl.constexpr, RING: tl.constexpr):
         TMA_STORES: Whether some of its stores are TMA's, which are complete only when the issuing thread has waited for
             them.
         RING: Whether tiles of the kernel hand commands over.
+        PROFILE: Whether to leave records.
     """
+    if PROFILE:
+        stamp(ctx, TILE_END, tile, 0)
     if RING:
         record = tl.load(_tile_group(ctx, tile) + TILE_GROUP_RECORD)
         if record >= 0:
             if TMA_STORES:
                 wait_for_tma_stores()
+            if PROFILE:
+                stamp(ctx, RING_BEGIN, record, 0)
             hand_over(record, tile)
+            if PROFILE:
+                stamp(ctx, RING_END, record, 0)
     group = tl.load(_tile_group(ctx, tile) + TILE_GROUP_GROUP)
     if group >= 0:
         if TMA_STORES:

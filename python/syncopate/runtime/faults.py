@@ -6,7 +6,7 @@ of the flags and, for a data flag, from the transfer whose command raises it, lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from syncopate.abi import FaultField, FaultPlace
 from syncopate.dtypes import DTYPES
@@ -86,13 +86,13 @@ def _describe_data(program: Program, rank: int, signal: int) -> str:
             raised = signals[row["signal_begin"] : row["signal_end"]]
             if any(s["rank"] == rank and s["signal"] == signal for s in raised):
                 verb = "put" if issuer == row["src_rank"] else "fetched"
-                chunk = _name_chunk(program, row)
+                chunk = name_chunk(program, row)
                 how = f"{verb} by rank {issuer}, transfer {row['transfer']}"
                 return f"chunk {chunk} from rank {row['src_rank']} ({how})"
     return f"data flag {signal}, which no transfer raises"
 
 
-def _name_chunk(program: Program, row: dict[str, int]) -> str:
+def name_chunk(program: Program, row: Mapping[str, int]) -> str:
     """The region that a command writes, as `name[first:last, ...]`; rows and columns of a row-major buffer."""
     buffer = program.buffers[row["dst_buffer"]]
     item = DTYPES[buffer.dtype].nbytes

@@ -137,5 +137,12 @@ class Group(Protocol):
     def fault_board(self) -> FaultBoard:
         """The board of a program that is being loaded. Collective."""
 
+    def gather(self, values: Mapping[int, Any]) -> list[Any]:
+        """What all ranks have, in their order. For setup and reports only, never in a call. Collective.
+
+        Args:
+            values: For each local rank, what it has; it can be pickled.
+        """
+
     def barrier(self) -> None:
         """Returns when every rank has come here with its GPU idle. For setup only, never in a call."""

@@ -455,6 +455,10 @@ class Program(Protocol):
     def timeout_ns(self) -> int:
         """Limit of a device wait; 0 waits for ever."""
 
+    @property
+    def profiled(self) -> bool:
+        """Whether the kernel leaves records of what it does when."""
+
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
         """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots."""
 
@@ -477,6 +481,7 @@ class ProgramData:
     guard: KernelImage | None = None
     remap: KernelImage | None = None
     comm_ctas: int = 0
+    profiled: bool = False
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
         """The tables of one rank."""

@@ -78,11 +78,21 @@ class TableLayout:
 
 @dataclass(frozen=True)
 class RankAddresses:
-    """Addresses that belong to one rank: its state words, its fault record (0 for none) and the base of its upload."""
+    """Memory that belongs to one rank.
+
+    Attributes:
+        state: Address of its state words.
+        fault: Of its fault record; 0 for none.
+        upload: Where its upload begins.
+        profile: Address of the lanes of its roles; 0 if they leave no records.
+        records: How many records fit into a lane.
+    """
 
     state: int
     fault: int
     upload: int
+    profile: int = 0
+    records: int = 0
 
 
 def input_rows(buffer: BufferSpec, rank: int) -> tuple[int, int] | None:
@@ -265,6 +275,8 @@ def link_rank(
         ContextWord.GROUPS: own.upload + where.groups,
         ContextWord.TILE_GROUPS: own.upload + where.tile_groups,
         ContextWord.RECORDS: own.upload + where.records,
+        ContextWord.PROFILE: own.profile,
+        ContextWord.PROFILE_RECORDS: own.records,
         ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
     if calls["needs_buffer"] != abi.NO_BUFFER:

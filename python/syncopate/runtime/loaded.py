@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -23,6 +23,9 @@ from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState, load_library
 from syncopate.runtime.remap import slot_table
 from syncopate.runtime.rescue import watchdog
+
+if TYPE_CHECKING:
+    from syncopate.profile import Profile
 
 
 class LoadedProgram:
@@ -242,6 +245,35 @@ class LoadedProgram:
                 if not self._detached:
                     cuda.record_and_wait(self._returns[state.rank], stream, caller)
         return [state.result() for state in states]
+
+    def profile(self, **tensors: Any) -> Profile:
+        """Runs the program once and says what its roles did when. Collective over the group; waits for the call.
+
+        The first calls after loading are slower than later ones: call a few times before.
+
+        Args:
+            **tensors: As for a call.
+
+        Raises:
+            SyncopateError: The program was compiled without `profile=True`, or an argument is wrong.
+            DeviceWaitTimeout: A call did not complete.
+        """
+        from syncopate.profile import Profile, Source
+
+        if not self.program.profiled:
+            raise SyncopateError(
+                f"program {self.program.name} leaves no records of its calls; compile it with profile=True"
+            )
+        self.synchronize()
+        for state in self._ranks.values():
+            with torch.cuda.device(state.device):
+                state.clear_records()
+        self.group.barrier()
+        self(**tensors)
+        self.synchronize()
+        self.group.barrier()
+        own = {rank: state.read_records() for rank, state in self._ranks.items()}
+        return Profile.of_records(self.program, self.group.gather(own), Source.MEASURED)
 
     @contextlib.contextmanager
     def detached(self) -> Iterator[None]:

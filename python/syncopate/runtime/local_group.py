@@ -8,7 +8,7 @@ copy engine.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -113,6 +113,10 @@ class LocalGroup:
     def fault_board(self) -> FaultBoard:
         """None: all ranks are here."""
         return NoBoard()
+
+    def gather(self, values: Mapping[int, Any]) -> list[Any]:
+        """All of it: every rank is here."""
+        return [values[rank] for rank in self.local_ranks]
 
     def barrier(self) -> None:
         """Waits for the GPU."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -184,6 +184,12 @@ class ProcessGroup:
         known = _find_shared(self._group).communicators
         for key in sorted(known):
             known.pop(key).close()
+
+    def gather(self, values: Mapping[int, Any]) -> list[Any]:
+        """What all ranks have, pickled."""
+        every: list[Any] = [None] * self._world_size
+        dist.all_gather_object(every, values[self._rank], group=self._group)
+        return every
 
     def barrier(self) -> None:
         """Waits for this GPU, then for every rank."""

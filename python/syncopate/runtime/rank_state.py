@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +15,7 @@ from syncopate import abi
 from syncopate.abi import FaultField
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.profile.records import DEFAULT_RECORDS, RankRecords, read_lanes
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
 from syncopate.runtime.engine_plan import (
@@ -112,9 +114,11 @@ class RankState:
         self._state = torch.from_numpy(initial_state(where)).to(device)
         self._upload = torch.empty(where.nbytes + abi.ALIGNMENT, dtype=torch.uint8, device=device)
         base = abi.align(self._upload.data_ptr())
-        packed = link_rank(
-            program, rank, addresses, RankAddresses(self._state.data_ptr(), record, base)
-        )
+        self._lanes = self._make_lanes(device)
+        own = RankAddresses(self._state.data_ptr(), record, base)
+        if self._lanes is not None:
+            own = dataclasses.replace(own, profile=self._lanes.data_ptr(), records=DEFAULT_RECORDS)
+        packed = link_rank(program, rank, addresses, own)
         at = base - self._upload.data_ptr()
         self._upload[at : at + where.nbytes].copy_(torch.from_numpy(packed))
 
@@ -161,6 +165,25 @@ class RankState:
                 else:
                     self._remaps.append(Remap(program, spec, rank, data, self.device))
                     self._given_back.append(self._remaps[-1].output)
+
+    def _make_lanes(self, device: torch.device) -> torch.Tensor | None:
+        """Where the roles of a profiled kernel leave their records."""
+        if not self._program.profiled:
+            return None
+        words = abi.profile_words(math.prod(self._program.grid), DEFAULT_RECORDS)
+        return torch.zeros(words, dtype=torch.int64, device=device)
+
+    def clear_records(self) -> None:
+        """Forgets what roles have left of earlier calls; none of them may be under way."""
+        if self._lanes is not None:
+            self._lanes.zero_()
+
+    def read_records(self) -> RankRecords:
+        """What roles have left of all calls since; none of them may be under way."""
+        assert self._lanes is not None
+        gpu = str(torch.cuda.get_device_properties(self.device).uuid)
+        words = self._lanes.cpu().numpy()
+        return read_lanes(words, math.prod(self._program.grid), rank=self.rank, gpu=gpu)
 
     def _bind_library(self, stream: int) -> LibraryCalls | None:
         if self.library is None:

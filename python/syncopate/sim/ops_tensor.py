@@ -211,6 +211,7 @@ def _ignore(t: Translator, op: Any) -> None:
 
 _ASSEMBLY = (
     (r"mov\.u64 \$0, %globaltimer;", "a.timer()"),
+    (r"mov\.u32 \$0, %smid;", "a.cta.index"),
     (r"nanosleep\.u32 \$1;\s*mov\.b32 \$0, 0;", "0"),
     (r"fence\.proxy\.async(\.global)?;\s*mov\.b32 \$0, 0;", "a.fence_proxy() or 0"),
     (r"fence\.acq_rel\.sys;\s*mov\.b32 \$0, 0;", "a.fence_system() or 0"),
@@ -235,7 +236,7 @@ def _assembly(t: Translator, op: Any) -> None:
     text = attribute(op, "asm_string").strip()
     for pattern, call in _ASSEMBLY:
         if re.fullmatch(pattern, text):
-            if "globaltimer" not in pattern:
+            if "%" not in pattern:
                 t.write("yield")
             t.result(op, call.format(*t.uses(op.operands)))
             return

@@ -12,6 +12,7 @@ import numpy as np
 from syncopate import abi
 from syncopate.abi import FaultField, StateWord
 from syncopate.errors import InternalError, SyncopateError
+from syncopate.profile.records import DEFAULT_RECORDS
 from syncopate.runtime.commands import role_parts
 from syncopate.runtime.interface import (
     INPUT_DESCRIPTOR,
@@ -167,7 +168,15 @@ class RankMemory:
             f"fault record of rank {rank}", 8 * abi.FAULT_WORDS, RegionKind.WORDS, rank
         )
         upload = memory.add(f"tables of rank {rank}", where.nbytes, RegionKind.TABLE, rank)
-        own = RankAddresses(self.state.base, self._record.base, upload.base)
+        lanes, records = 0, 0
+        self._lanes: Region | None = None
+        if program.profiled:
+            records = DEFAULT_RECORDS
+            words = abi.profile_words(ctas, records)
+            name = f"profile of rank {rank}"
+            self._lanes = memory.add(name, 8 * words, RegionKind.WORDS, rank)
+            lanes = self._lanes.base
+        own = RankAddresses(self.state.base, self._record.base, upload.base, lanes, records)
         upload.data[: where.nbytes] = link_rank(program, rank, symmetric.addresses, own)
         self._context = upload.base
         self.tensors: dict[str, Region] = {
@@ -241,6 +250,13 @@ class RankMemory:
         """The fault record if it is set."""
         words = self._record.view(np.dtype(np.int64))[: abi.FAULT_WORDS]
         return [int(word) for word in words] if words[FaultField.SET] else None
+
+    def lanes(self) -> Array | None:
+        """The words of the lanes in which roles have left records, if the program does that."""
+        if self._lanes is None:
+            return None
+        words: Array = self._lanes.view(np.dtype(np.int64)).copy()
+        return words
 
     # Arguments of a launch.
 

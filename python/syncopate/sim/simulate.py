@@ -50,6 +50,7 @@ import numpy as np
 
 from syncopate.abi import FIRST_EPOCH
 from syncopate.errors import SyncopateError
+from syncopate.profile import Profile, Source, read_lanes
 from syncopate.runtime.faults import decode_fault, describe_signal
 from syncopate.runtime.interface import BufferSpec, Region, TensorParam
 from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
@@ -77,6 +78,7 @@ class Result:
         buffers: The plan's buffers by name, in the same form, as they are after the last call.
         verdict: Whether the run was sound.
         trace: Signals raised and bulk copies issued, in order; empty unless it was asked for.
+        profile: What the roles have left records of, in the simulator's own time; None if the program leaves none.
     """
 
     outputs: tuple[Mapping[str, list[Array]], ...]
@@ -84,6 +86,7 @@ class Result:
     buffers: Mapping[str, list[Array]]
     verdict: Verdict
     trace: tuple[TraceEvent, ...] = ()
+    profile: Profile | None = None
 
 
 def simulate(
@@ -166,7 +169,25 @@ def simulate(
     )
     held = [host.read_buffers() for host in hosts]
     buffers = {name: [mine[name] for mine in held] for name in held[0]}
-    return Result(gathered, prepared, buffers, machine.verdict, tuple(machine.trace or ()))
+    return Result(
+        gathered,
+        prepared,
+        buffers,
+        machine.verdict,
+        tuple(machine.trace or ()),
+        _read_profile(program, hosts),
+    )
+
+
+def _read_profile(program: Any, hosts: Sequence[Host]) -> Profile | None:
+    """What roles have left, by all ranks; one clock is behind all of it."""
+    ctas = program.comm_ctas + program.num_ctas
+    ranks = [
+        read_lanes(words, ctas, rank=host.rank, gpu="the simulator")
+        for host in hosts
+        if (words := host.memory.lanes()) is not None
+    ]
+    return Profile.of_records(program, ranks, Source.SIMULATED) if ranks else None
 
 
 @functools.lru_cache(maxsize=16)
