@@ -212,7 +212,7 @@ class AttentionConfig:
     def choose(cls, head_dim: int) -> AttentionConfig:
         """Returns blocks for 16-bit elements that fit into the shared memory and registers of Hopper."""
         if head_dim > 128:
-            return cls(block_n=32, num_stages=2)
+            return cls(block_n=32, num_stages=2, late=False)
         return cls(block_n=128) if head_dim <= 64 else cls()
 
 
