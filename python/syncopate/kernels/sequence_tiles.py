@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,7 @@ class SequenceTiles:
         """The parts of sequences that a rank has, and rows that stand for no element, which have no keys."""
         assert self.cu_seqlens is not None
         block, length = self.shards.block, self.shards.length
-        sequences = list(zip(self.cu_seqlens, self.cu_seqlens[1:], strict=False))
+        sequences = list(itertools.pairwise(self.cu_seqlens))
         segments: list[_Segment] = []
         tile = 0
         for number, begin in enumerate(self.shards.begins(rank)):
