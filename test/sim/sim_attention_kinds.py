@@ -35,7 +35,7 @@ class KindCase:
     @functools.cache  # noqa: B019
     def build(self) -> Any:
         """Compiles it, once."""
-        return self.workload.compile(self.strategy, config=self.config)
+        return self.workload.compile(self.strategy, config=self.config, machine_code=False)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""
