@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
-from sim_compile import compile_program
+from sim_compile import MACHINE_CODE, compile_program
 
 import syncopate
 import syncopate.language as sy
@@ -102,7 +102,7 @@ class AttentionCase:
             dtype=self.dtype,
             sharding=self.sharding,
         )
-        return workload.compile(self.strategy, config=self.config, machine_code=False)
+        return workload.compile(self.strategy, config=self.config, machine_code=MACHINE_CODE)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""
