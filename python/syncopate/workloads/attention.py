@@ -272,6 +272,10 @@ class AttentionWorkload:
         return LoadedAttention(self, program, group, config)
 
     def _adapt(self, strategy: Strategy) -> Strategy:
+        if not isinstance(strategy, Strategy):
+            raise SyncopateError(
+                f"strategy: expects a Strategy, as none is chosen for attention, but got {strategy!r:.80}"
+            )
         if self._kind is not AttentionKind.RING:
             return strategy
         return dataclasses.replace(strategy, algorithm=Algorithm.RING)
