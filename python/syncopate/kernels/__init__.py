@@ -6,7 +6,14 @@ from syncopate.kernels.add_activate import add_activate
 from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.attention import attention
 from syncopate.kernels.combine_rows import combine_rows
-from syncopate.kernels.config import Activation, AttentionConfig, GemmConfig, Precision
+from syncopate.kernels.config import (
+    Activation,
+    AttentionConfig,
+    DecodeConfig,
+    GemmConfig,
+    Precision,
+)
+from syncopate.kernels.decode_attention import decode_attention
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 from syncopate.kernels.grouped_gemm import grouped_gemm
@@ -19,11 +26,13 @@ if TYPE_CHECKING:
         bind_gemm_pointers,
         bind_grouped_gemm,
     )
+    from syncopate.kernels.bind_decode import bind_decode_attention
     from syncopate.kernels.bind_sequence import bind_attention
 
 __all__ = [
     "Activation",
     "AttentionConfig",
+    "DecodeConfig",
     "GemmConfig",
     "Precision",
     "add_activate",
@@ -32,14 +41,18 @@ __all__ = [
     "bind_add_rms_norm",
     "bind_attention",
     "bind_combine_rows",
+    "bind_decode_attention",
     "bind_gemm",
     "bind_gemm_pointers",
     "bind_grouped_gemm",
     "combine_rows",
+    "decode_attention",
     "gemm",
     "gemm_pointers",
     "grouped_gemm",
 ]
+
+_HOMES = {"bind_attention": "bind_sequence", "bind_decode_attention": "bind_decode"}
 
 
 def __getattr__(name: str) -> Any:
@@ -47,6 +60,6 @@ def __getattr__(name: str) -> Any:
     if name.startswith("bind_") and name in __all__:
         import importlib
 
-        home = "bind_sequence" if name == "bind_attention" else "bind"
+        home = _HOMES.get(name, "bind")
         return getattr(importlib.import_module(f"syncopate.kernels.{home}"), name)
     raise AttributeError(f"module 'syncopate.kernels' has no attribute {name!r}")
