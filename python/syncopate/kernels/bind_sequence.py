@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
-from syncopate.compiler.steps import Steps
 from syncopate.errors import SyncopateError
+from syncopate.kernels.causal import steps_up_to_diagonal
 from syncopate.kernels.config import AttentionConfig
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
@@ -54,7 +54,7 @@ def bind_attention(
     bm, bn, rows = config.block_m, config.block_n, shards.rows
     shape = (rows, heads * head_dim)
     q, o = (Tensor(name, shape, k.dtype, output=name == "o") for name in "qo")
-    tiles_m, most_steps = -(-rows // bm), -(-shards.length // bn)
+    tiles_m = -(-rows // bm)
     bind = {
         "q_desc": Descriptor(q, (bm, head_dim)),
         "k_desc": Descriptor(k, (bn, head_dim)),
@@ -75,22 +75,11 @@ def bind_attention(
         "NUM_SMS": Ctas() if config.num_ctas is None else config.num_ctas,
     }
 
-    def up_to_diagonal(rank: int) -> Steps:
-        """A tile ends with the key of its last query."""
-
-        def end(row: Any) -> Any:
-            behind = shards.place(rank, row) + bn
-            return (
-                behind // bn if isinstance(behind, int) else type(behind).get_floor_div(behind, bn)
-            )
-
-        return Steps(lambda h, m: (0, (end(m * bm + (bm - 1)), end(rows - 1), most_steps)), rank)
-
     return {
         "bind": bind,
         "tiles": (heads, tiles_m),
         "ctas": config.num_ctas,
-        "steps": [up_to_diagonal(rank) for rank in range(shards.world_size)] if causal else (),
+        "steps": steps_up_to_diagonal(shards, bm, bn) if causal else (),
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
     }
 
