@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from syncopate.kernels.add_activate import add_activate
 from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.attention import attention
+from syncopate.kernels.attention_backward import attention_backward_kv, attention_backward_q
 from syncopate.kernels.combine_rows import combine_rows
 from syncopate.kernels.config import Activation, AttentionConfig, GemmConfig, Precision
 from syncopate.kernels.gemm import gemm
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
         bind_gemm_pointers,
         bind_grouped_gemm,
     )
+    from syncopate.kernels.bind_backward import (
+        bind_attention_backward_kv,
+        bind_attention_backward_q,
+    )
     from syncopate.kernels.bind_sequence import bind_attention
 
 __all__ = [
@@ -29,8 +34,12 @@ __all__ = [
     "add_activate",
     "add_rms_norm",
     "attention",
+    "attention_backward_kv",
+    "attention_backward_q",
     "bind_add_rms_norm",
     "bind_attention",
+    "bind_attention_backward_kv",
+    "bind_attention_backward_q",
     "bind_combine_rows",
     "bind_gemm",
     "bind_gemm_pointers",
@@ -41,12 +50,18 @@ __all__ = [
     "grouped_gemm",
 ]
 
+_HOMES = {
+    "bind_attention": "bind_sequence",
+    "bind_attention_backward_kv": "bind_backward",
+    "bind_attention_backward_q": "bind_backward",
+}
+
 
 def __getattr__(name: str) -> Any:
     # Binding a kernel needs the compiler; running one under plain Triton does not.
     if name.startswith("bind_") and name in __all__:
         import importlib
 
-        home = "bind_sequence" if name == "bind_attention" else "bind"
+        home = _HOMES.get(name, "bind")
         return getattr(importlib.import_module(f"syncopate.kernels.{home}"), name)
     raise AttributeError(f"module 'syncopate.kernels' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from syncopate.kernels.config import AttentionConfig
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
 
-__all__ = ["bind_attention"]
+__all__ = ["bind_attention", "count_group"]
 
 
 def bind_attention(
@@ -50,7 +50,7 @@ def bind_attention(
         SyncopateError: An argument is wrong.
     """
     config = config or AttentionConfig.choose(head_dim)
-    group = _count_group(k, v, heads, head_dim, shards)
+    group = count_group(k, v, heads, head_dim, shards)
     bm, bn, rows = config.block_m, config.block_n, shards.rows
     shape = (rows, heads * head_dim)
     q, o = (Tensor(name, shape, k.dtype, output=name == "o") for name in "qo")
@@ -84,7 +84,7 @@ def bind_attention(
     }
 
 
-def _count_group(
+def count_group(
     k: Buffer | Tensor, v: Buffer | Tensor, heads: int, head_dim: int, shards: SequenceShards
 ) -> int:
     """How many heads of the queries share one of the keys."""

@@ -91,6 +91,23 @@ class SequenceShards:
         result: npt.NDArray[np.int32] = np.where(places < self.length, places, -1).astype(np.int32)
         return result
 
+    def check(self, plan: Plan, buffers: Iterable[Buffer]) -> None:
+        """Checks that a plan is one of these ranks, and that buffers have a row for each element.
+
+        Raises:
+            PlanError: They are not.
+        """
+        for buffer in buffers:
+            if buffer.shape[0] != self.length:
+                raise PlanError(
+                    f"buffer {buffer.name}: expects {self.length} rows, as many as the sequence has elements, but got "
+                    f"{buffer.shape[0]}"
+                )
+        if plan.world_size != self.world_size:
+            raise PlanError(
+                f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {self.world_size}"
+            )
+
     def place(self, rank: int, row: Any) -> Any:
         """The place of a row, in the sequence that full blocks would make, as an affine expression of that row.
 
@@ -137,16 +154,7 @@ def gather_sequence(
     """
     buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
     strategy = strategy or Strategy()
-    for buffer in buffers:
-        if buffer.shape[0] != shards.length:
-            raise PlanError(
-                f"buffer {buffer.name}: expects {shards.length} rows, as many as the sequence has elements, but got "
-                f"{buffer.shape[0]}"
-            )
-    if plan.world_size != shards.world_size:
-        raise PlanError(
-            f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {shards.world_size}"
-        )
+    shards.check(plan, buffers)
     routes = _ROUTES.get(Algorithm(strategy.algorithm))
     if routes is None:
         raise PlanError(
