@@ -88,7 +88,8 @@ class BackwardCase:
         causal: Whether a query takes keys up to its own place only.
         sharding: Who has which part of the sequence.
         strategy: The choices.
-        kept: Whether each rank has all keys and values when it computes their gradients.
+        kept: Whether each rank keeps all keys and values for their gradients when it computes those of queries. One
+            rank alone, whose kernels are not fused with anything, always has them.
         dtype: Element type.
         sums: That of the gradients of keys and values.
         config: Tiles and steps.
@@ -112,6 +113,10 @@ class BackwardCase:
         """Who has what."""
         return SequenceShards(self.length, self.world, self.sharding)
 
+    def _tensors(self) -> list[Any]:
+        shape = (self.length, self.kv_heads * self.head_dim)
+        return [syncopate.Tensor(name, shape, self.dtype) for name in "kv"]
+
     def _gather(self, plan: syncopate.Plan) -> list[Any]:
         shape = (self.length, self.kv_heads * self.head_dim)
         buffers = [plan.buffer(name, shape, self.dtype) for name in "kv"]
@@ -122,7 +127,11 @@ class BackwardCase:
     def build_q(self) -> Any:
         """Compiles the gradient of queries, once."""
         plan = syncopate.Plan("backward_q", [self.world])
-        k, v = self._gather(plan)
+        k, v = self._tensors() if self.world == 1 else self._gather(plan)
+        if self.kept and self.world > 1:
+            for rank in range(self.world):
+                plan.output(k[:], rank=rank)
+                plan.output(v[:], rank=rank)
         bound = bind_attention_backward_q(
             k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
@@ -132,14 +141,13 @@ class BackwardCase:
     def build_kv(self) -> Any:
         """Compiles the gradients of keys and values, once."""
         plan = syncopate.Plan("backward_kv", [self.world])
-        shape = (self.length, self.kv_heads * self.head_dim)
-        k, v = (
-            [syncopate.Tensor(name, shape, self.dtype) for name in "kv"]
-            if self.kept
-            else self._gather(plan)
-        )
-        dkv = plan.buffer("dkv", (shape[0], 2 * shape[1]), self.sums)
-        reduce_sequence(plan, dkv, self.shards, self.strategy, causal=self.causal)
+        k, v = self._tensors() if self.kept else self._gather(plan)
+        shape = (self.length, 2 * self.kv_heads * self.head_dim)
+        if self.world == 1:
+            dkv = syncopate.Tensor("dkv", shape, self.sums, output=True)
+        else:
+            dkv = plan.buffer("dkv", shape, self.sums)
+            reduce_sequence(plan, dkv, self.shards, self.strategy, causal=self.causal)
         bound = bind_attention_backward_kv(
             k, v, dkv, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
@@ -195,6 +203,7 @@ class BackwardCase:
 
 _RING = {"algorithm": "ring"}
 BACKWARD: dict[str, BackwardCase] = {
+    "alone": BackwardCase(1, 101, heads=2, causal=True, kept=True),
     # Odd lengths: blocks of keys lie across shards, and the last rank has rows that stand for no query.
     "gathered": BackwardCase(2, 135),
     "causal": BackwardCase(2, 135, heads=4, kv_heads=2, causal=True, kept=True),

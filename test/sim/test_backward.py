@@ -53,15 +53,16 @@ def _run_q(case: BackwardCase, given, seed):
     inputs = {"q": given.q, "o": given.o, "do": given.do, "lse": given.lse}
     if case.causal:
         inputs["positions"] = [case.shards.positions(rank) for rank in range(case.world)]
-    return _run(case.build_q(), inputs | case.keys(given, kept=False), seed)
+    return _run(case.build_q(), inputs | case.keys(given, kept=case.world == 1), seed)
 
 
-def _run_kv(case: BackwardCase, given, delta, seed):
-    inputs = {"q": given.q, "do": given.do, "lse": given.lse, "delta": delta}
+def _run_kv(case: BackwardCase, given, of_q, seed):
+    inputs = {"q": given.q, "do": given.do, "lse": given.lse, "delta": of_q["delta"]}
+    keys = {name: of_q[name] for name in "kv" if name in of_q} or case.keys(given, kept=case.kept)
     shards = case.shards
     if case.causal or case.world * shards.rows > case.length:
         inputs["positions"] = [shards.positions(rank) for rank in range(case.world)]
-    outputs = _run(case.build_kv(), inputs | case.keys(given, kept=case.kept), seed)
+    outputs = _run(case.build_kv(), inputs | keys, seed)
     return next(iter(outputs.values()))
 
 
@@ -76,7 +77,7 @@ def test_gradients_are_sound_and_right(case):
         products = given.do[rank].astype(np.float64) * given.o[rank]
         delta = products.reshape(len(has), case.heads, -1).sum(axis=2).T
         assert _error(np.asarray(found["delta"][rank])[:, has], delta[:, has]) < DELTA
-    sums = _run_kv(case, given, found["delta"], seed=1)
+    sums = _run_kv(case, given, found, seed=1)
     for rank, got in enumerate(sums):
         places = case.shards.positions(rank)
         has = places >= 0
@@ -87,7 +88,7 @@ def test_gradients_are_sound_and_right(case):
 def test_gradients_are_the_same_bits_every_time():
     case = dataclasses.replace(BACKWARD["ring, causal"], kept=True)
     given = case.draw(seed=4)
-    delta = _run_q(case, given, seed=0)["delta"]
-    first, *others = (_run_kv(case, given, delta, seed) for seed in range(3))
+    of_q = _run_q(case, given, seed=0)
+    first, *others = (_run_kv(case, given, of_q, seed) for seed in range(3))
     for other in others:
         assert all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))

@@ -163,8 +163,14 @@ def bind_attention_backward_kv(
 
 
 def _choose_for_queries(head_dim: int) -> AttentionConfig:
-    return AttentionConfig(block_n=64)
+    """Blocks of which nothing spills in a fused kernel on Hopper, and whose stages fit into its shared memory."""
+    if head_dim > 128:
+        return AttentionConfig(block_m=64, block_n=32)
+    return AttentionConfig(num_stages=3) if head_dim <= 64 else AttentionConfig(block_n=64)
 
 
 def _choose_for_keys(head_dim: int) -> AttentionConfig:
-    return AttentionConfig(block_m=64)
+    """Likewise; beside two accumulators of 128 columns, scores of 64 queries would spill."""
+    if head_dim <= 64:
+        return AttentionConfig(block_m=64, num_stages=3)
+    return AttentionConfig(block_m=32)
