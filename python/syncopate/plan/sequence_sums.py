@@ -68,7 +68,7 @@ def reduce_sequence(
         for block in sums.blocks:
             for buffer in buffers:
                 plan.output(buffer[block.begin : block.end], rank=block.owner)
-        if not causal:
+        if not causal and plan.world_size > 1:
             for buffer in buffers:
                 with plan.claim(after=done.values()):
                     plan.reduce_scatter(buffer)
