@@ -11,6 +11,8 @@ from syncopate.plan.interpreter import interpret_plan
 from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
 from syncopate.plan.sequence_sums import reduce_sequence
 
+pytestmark = pytest.mark.any_triton
+
 CASES = [
     (world, sharding, algorithm, direction, causal)
     for world, sharding, (algorithm, direction), causal in itertools.product(
