@@ -211,6 +211,13 @@ BACKWARD: dict[str, BackwardCase] = {
         3, 196, causal=True, strategy=syncopate.Strategy(**_RING, direction="pull")
     ),
     "ring, pushed": BackwardCase(3, 163, strategy=syncopate.Strategy(**_RING)),
+    "ring, added by tiles": BackwardCase(
+        3,
+        190,
+        causal=True,
+        strategy=syncopate.Strategy(**_RING, combine="tiles", realization="copy_engine"),
+        kept=True,
+    ),
     "zig-zag, got": BackwardCase(
         3,
         215,

@@ -24,29 +24,31 @@ def reduce_sequence(
     strategy: Strategy | None = None,
     *,
     causal: bool = False,
-) -> list[Token]:
+) -> Token:
     """Adds what the tiles of all ranks compute of each element, at the rank that has it; the call gives it back.
 
     Parts travel in the type of the buffer, and are added in an order that does not depend on time. With algorithm
     direct, every rank sends its part of a block to the block's rank, where a role adds all of them at once, and rounds
-    once. Around a ring, a sum goes from rank to rank, each of which adds its own part to it, the block's own rank last.
+    once. Around a ring, a sum goes from rank to rank, each of which adds its own part to it, the block's own rank last:
+    a role to what tiles have computed, or, with `Combine.TILES`, tiles to what has arrived. Then any realization can
+    pass sums on, but no tile may compute parts of two blocks.
 
     Args:
         plan: The plan.
         buffers: One or more, each with a row for each element: [length, …]. Tiles compute all of it on every rank.
         shards: Who has which element. With `Sharding.ZIGZAG`, the plan gets another buffer for each, named
             `<name>_own`, of [shards.rows, …], of which the call gives back the rows that stand for an element.
-        strategy: The choices: its algorithm, direct or ring, its direction, and `reducing`. If it is direct, the plan
-            gets another buffer for what is on its way.
+        strategy: The choices: its algorithm, direct or ring, its direction, `reducing`, and, around a ring, `combine`.
+            If it is direct, the plan gets another buffer for what is on its way.
         causal: Whether a rank contributes only to elements up to its own last one, so that nothing moves from it to
             blocks behind that.
 
     Returns:
-        By rank, the token that its sums are there.
+        The token that all sums are there.
 
     Raises:
         PlanError: A buffer has another number of rows, or the plan of ranks; the strategy has another algorithm, or
-            somebody else than a role is to add; or a rule of the plan is broken.
+            somebody else is to add; or a rule of the plan is broken.
     """
     buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
     strategy = strategy or Strategy()
@@ -55,27 +57,26 @@ def reduce_sequence(
         raise PlanError(
             f"strategy: expects algorithm direct or ring for sums of a sequence, but got {spelled(strategy.algorithm)}"
         )
-    if strategy.combine not in (None, Combine.ROLE):
+    is_ring = strategy.algorithm is Algorithm.RING
+    if strategy.combine not in (None, Combine.ROLE, *([Combine.TILES] if is_ring else [])):
         raise PlanError(
-            f"combine: expects a role to add sums of a sequence, but got {spelled(strategy.combine)}; leave it out"
+            f"combine: expects a role to add sums of a sequence, or tiles around a ring, but got "
+            f"{spelled(strategy.combine)}; leave it out"
         )
     plan.follow(strategy)
     sums = _Sums(plan, buffers, shards, strategy, causal)
-    done = sums.around() if strategy.algorithm is Algorithm.RING else sums.directly()
+    done = sums.around() if is_ring else sums.directly()
     if shards.sharding is Sharding.ZIGZAG:
         done = sums.side_by_side(done)
     else:
         for block in sums.blocks:
             for buffer in buffers:
                 plan.output(buffer[block.begin : block.end], rank=block.owner)
-        if not causal and plan.world_size > 1:
+        if plan.world_size > 1 and sums.is_whole:
             for buffer in buffers:
                 with plan.claim(after=done.values()):
                     plan.reduce_scatter(buffer)
-    return [
-        plan.join([token for (block, _), token in done.items() if block.owner == rank])
-        for rank in range(shards.world_size)
-    ]
+    return plan.join(done.values())
 
 
 @dataclass(frozen=True)
@@ -120,17 +121,27 @@ class _Sums:
             ]
             for block in self.blocks
         }
-        self.made: dict[tuple[int, str], Token] = {}
-        for rank in range(shards.world_size):
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every rank contributes to every block."""
+        return all(len(others) == self.shards.world_size - 1 for others in self.others.values())
+
+    def _produce(self) -> dict[tuple[int, str], Token]:
+        """By rank and buffer, that tiles have computed what the rank contributes, which is where the buffer begins."""
+        made = {}
+        for rank in range(self.shards.world_size):
             ends = [
                 block.end for block in self.blocks if rank in (block.owner, *self.others[block])
             ]
-            for buffer in buffers if ends else ():
-                self.made[rank, buffer.name] = plan.produce(buffer[: max(ends)], rank=rank)
+            for buffer in self.buffers if ends else ():
+                made[rank, buffer.name] = self.plan.produce(buffer[: max(ends)], rank=rank)
+        return made
 
     def directly(self) -> dict[tuple[_Block, str], Token]:
         """All parts of a block come to its rank, and are added there at once."""
-        most, arrived = max(map(len, self.others.values())), {}
+        most, made = max(map(len, self.others.values())), self._produce()
+        arrived: dict[tuple[_Block, str], list[Token]] = {}
         slots = {
             buffer.name: self._buffer(buffer, "arriving", most * self.shards.rows)
             for buffer in self.buffers
@@ -152,13 +163,13 @@ class _Sums:
                             slot(block, buffer, number),
                             source,
                             block.owner,
-                            [self.made[source, buffer.name]],
+                            [made[source, buffer.name]],
                             self.strategy,
                         )
                     )
         done = {}
         for block, buffer in self._all():
-            own, tokens = self.made[block.owner, buffer.name], arrived.get((block, buffer.name), [])
+            own, tokens = made[block.owner, buffer.name], arrived.get((block, buffer.name), [])
             done[block, buffer.name] = own
             if tokens:
                 done[block, buffer.name] = self.plan.put(
@@ -174,25 +185,43 @@ class _Sums:
 
     def around(self) -> dict[tuple[_Block, str], Token]:
         """The sum of a block goes from rank to rank, to its own in the end."""
-        push = self.strategy.direction is Direction.PUSH
-        add = self.plan.put if push else self.plan.get
+        by_tiles = self.strategy.combine is Combine.TILES
+        made = {} if by_tiles else self._produce()
         done: dict[tuple[_Block, str], Token] = {}
         for hop in range(self.shards.world_size):
             for block, buffer in self._all():
                 stations = [*self.others[block], block.owner]
-                if hop == 0:
-                    done[block, buffer.name] = self.made[stations[0], buffer.name]
-                elif hop < len(stations):
-                    source, rank = stations[hop - 1 : hop + 1]
-                    done[block, buffer.name] = add(
-                        buffer[block.begin : block.end],
-                        buffer[block.begin : block.end],
-                        src_rank=source,
-                        dst_rank=rank,
-                        reduction="sum",
-                        after=[done[block, buffer.name], self.made[rank, buffer.name]],
+                if hop >= len(stations):
+                    continue
+                rank, chunk = stations[hop], buffer[block.begin : block.end]
+                before = done.get((block, buffer.name))
+                if before is not None:
+                    after = [before] if by_tiles else [before, made[rank, buffer.name]]
+                    before = self._pass_on(chunk, stations[hop - 1], rank, after, by_tiles)
+                if by_tiles:
+                    before = self.plan.produce(
+                        chunk,
+                        rank=rank,
+                        reduction=None if before is None else "sum",
+                        after=[] if before is None else [before],
                     )
+                done[block, buffer.name] = before or made[rank, buffer.name]
         return done
+
+    def _pass_on(
+        self, chunk: Chunk, source: int, rank: int, after: list[Token], by_tiles: bool
+    ) -> Token:
+        """Brings a sum to a rank, and adds it to what is there unless tiles will add to it."""
+        push = self.strategy.direction is Direction.PUSH
+        add = self.plan.put if push else self.plan.get
+        return add(
+            chunk,
+            chunk,
+            src_rank=source,
+            dst_rank=rank,
+            reduction=None if by_tiles else "sum",
+            after=after,
+        )
 
     def side_by_side(
         self, done: dict[tuple[_Block, str], Token]
