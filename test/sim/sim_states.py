@@ -1,4 +1,4 @@
-"""Kernels with loops inside their tiles that no pass knows of: a softmax in two passes, and a chunked linear attention.
+"""Kernels with loops inside their tiles that no pass knows of: a softmax, a linear attention, sums of squares.
 
 They are ordinary kernels with two markers. What is here is all that the project has of them.
 """
@@ -13,7 +13,7 @@ import triton.language as tl
 import syncopate
 import syncopate.language as sy
 
-__all__ = ["build_linear_attention", "build_two_pass_softmax"]
+__all__ = ["build_linear_attention", "build_sums_of_squares", "build_two_pass_softmax"]
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
@@ -121,6 +121,59 @@ def build_linear_attention(world: int, length: int, strategy: syncopate.Strategy
         bind=bind,
         tiles=(2,),
         ctas=2,
+        strategy=strategy,
+        options={"num_warps": 4, "num_stages": 2},
+    )
+
+
+@triton.jit(do_not_specialize=["LENGTH"])
+def sums_of_squares(
+    x_ptr,
+    y_ptr,
+    LENGTH,
+    WIDTH: tl.constexpr,
+    HEADS: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    CTAS: tl.constexpr,
+):
+    """Sums along a sequence, of some columns of one head after another: all steps are taken once for each head."""
+    for t in tl.range(tl.program_id(0), WIDTH // BM, CTAS):
+        m, _ = sy.tile(t, t)
+        begin, end = sy.steps(0, tl.cdiv(LENGTH, BN))
+        columns = m * BM + tl.arange(0, BM)
+        for h in range(HEADS):
+            total = tl.zeros((BM,), tl.float32)
+            for i in tl.range(begin, end):
+                rows = sy.step(i) * BN + tl.arange(0, BN)
+                at = rows[:, None] * (HEADS * WIDTH) + (h * WIDTH + columns)[None, :]
+                x = tl.load(x_ptr + at, mask=(rows < LENGTH)[:, None], other=0.0).to(tl.float32)
+                total += tl.sum(x * x, 0)
+            tl.store(y_ptr + h * WIDTH + columns, total)
+
+
+def build_sums_of_squares(world: int, length: int, strategy: syncopate.Strategy) -> Any:
+    """y = Σ x² of three heads of 64 columns, of rows that are gathered, by pointers."""
+    heads, width = 3, 64
+    plan = syncopate.Plan("sums_of_squares", [world])
+    x = plan.buffer("x", (length, heads * width), "f16", shard_axis=0)
+    plan.all_gather(x)
+    bind = {
+        "x_ptr": syncopate.Pointer(x),
+        "y_ptr": syncopate.Pointer(syncopate.Tensor("y", (heads, width), "f32", output=True)),
+        "LENGTH": length,
+        "WIDTH": width,
+        "HEADS": heads,
+        "BM": 32,
+        "BN": 16,
+        "CTAS": 1,
+    }
+    return syncopate.compile(
+        sums_of_squares,
+        plan,
+        bind=bind,
+        tiles=(2,),
+        ctas=1,
         strategy=strategy,
         options={"num_warps": 4, "num_stages": 2},
     )

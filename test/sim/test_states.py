@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from edited_tables import refuse_tables
 from faults_tables import tables
-from sim_states import build_linear_attention, build_two_pass_softmax
+from sim_states import build_linear_attention, build_sums_of_squares, build_two_pass_softmax
+from sim_steps import gemm_along_k
 from sim_table import options_of
 
+import syncopate
 from syncopate import Strategy
+from syncopate.plan.templates import reduce_scatter_tiles
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
 
@@ -74,3 +77,49 @@ def test_linear_attention_keeps_the_order_of_its_steps(world, strategy):
         for own, o in zip(shards, result.outputs[0]["o"], strict=True):
             wanted = expected[own]
             assert np.abs(o[: len(wanted), head] - wanted).max() < 2e-2
+
+
+@pytest.mark.parametrize(("world", "strategy"), WORLDS[:2])
+def test_steps_may_be_walked_once_for_each_head(world, strategy):
+    program = build_sums_of_squares(world, 40 * world + 3, strategy)
+    result = simulate(program, **options_of(1))
+    assert result.verdict.ok, result.verdict
+    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+        x = np.concatenate(inputs["x"]).astype(np.float64)
+        for y in outputs["y"]:
+            assert np.abs(y - (x * x).sum(axis=0).reshape(3, 64)).max() < 1e-4
+
+
+@pytest.mark.parametrize(("world", "combine", "rows"), [(2, "role", 72), (3, "tiles", 64)])
+def test_tile_that_walks_steps_may_compute_a_part_of_a_sum(world, combine, rows):
+    """C = Σ gather(A) · Bᵀ over ranks: A comes along K, and rows of C go to the rank that has them."""
+    m, n, k = world * rows, 72, 64 * world + 16
+    plan = syncopate.Plan("both", [world])
+    a = plan.buffer("a", (m, k), "f16", shard_axis=1)
+    plan.all_gather(a, axis=1)
+    c = plan.buffer("c", (m, n), "f16")
+    reduce_scatter_tiles(plan, c, Strategy(combine=combine))
+    bind = {
+        "a_desc": syncopate.Descriptor(a, (64, 32)),
+        "b_desc": syncopate.Descriptor(syncopate.Tensor("b", (n, k), "f16"), (64, 32)),
+        "c_desc": syncopate.Descriptor(c, (64, 64)),
+        "M": m,
+        "N": n,
+        "K": k,
+        "BM": 64,
+        "BN": 64,
+        "BK": 32,
+        "CTAS": syncopate.Ctas(),
+    }
+    options = {"num_warps": 4, "num_stages": 3}
+    tiles = (-(-m // 64), 2)
+    program = syncopate.compile(gemm_along_k, plan, bind=bind, tiles=tiles, ctas=3, options=options)
+    result = simulate(program, **options_of(0))
+    assert result.verdict.ok, result.verdict
+    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+        a = np.concatenate(inputs["a"], axis=1).astype(np.float64)
+        total = sum(a @ b.astype(np.float64).T for b in inputs["b"])
+        for rank, found in enumerate(outputs["c"]):
+            own = total[rank * rows : (rank + 1) * rows]
+            # Parts and sums are rounded to the 11 bits of f16.
+            assert np.abs(found - own).max() < 2e-3 * np.abs(total).max()
