@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 from sim_sequences import attend
 
 import syncopate
@@ -135,7 +136,7 @@ class BackwardCase:
         bound = bind_attention_backward_q(
             k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
-        return syncopate.compile(attention_backward_q, plan, **bound)
+        return compile_program(attention_backward_q, plan, **bound)
 
     @functools.cache  # noqa: B019
     def build_kv(self) -> Any:
@@ -151,7 +152,7 @@ class BackwardCase:
         bound = bind_attention_backward_kv(
             k, v, dkv, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
-        return syncopate.compile(attention_backward_kv, plan, **bound)
+        return compile_program(attention_backward_kv, plan, **bound)
 
     def round(self, values: Array) -> Array:
         """To the numbers of the element type, of those that numpy knows."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 
 import syncopate
 from syncopate.dtypes import DTYPES
@@ -85,7 +86,7 @@ class AttentionCase:
         bound = bind_attention(
             k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
-        return syncopate.compile(attention, plan, **bound, strategy=self.strategy)
+        return compile_program(attention, plan, **bound, strategy=self.strategy)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
+from sim_compile import compile_program
 
 import syncopate
 import syncopate.language as sy
@@ -60,7 +61,7 @@ def build_two_pass_softmax(world: int, length: int, strategy: syncopate.Strategy
         "BN": 32,
         "CTAS": 2,
     }
-    return syncopate.compile(
+    return compile_program(
         two_pass_softmax,
         plan,
         bind=bind,
@@ -115,7 +116,7 @@ def build_linear_attention(world: int, length: int, strategy: syncopate.Strategy
         "C": 16,
         "D": 16,
     }
-    return syncopate.compile(
+    return compile_program(
         linear_attention,
         plan,
         bind=bind,
@@ -168,7 +169,7 @@ def build_sums_of_squares(world: int, length: int, strategy: syncopate.Strategy)
         "BN": 16,
         "CTAS": 1,
     }
-    return syncopate.compile(
+    return compile_program(
         sums_of_squares,
         plan,
         bind=bind,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sim_compile import compile_program
 from sim_sequences import AttentionCase
 from sim_table import options_of
 
@@ -36,7 +37,7 @@ class DoubleRing(AttentionCase):
         bound = bind_attention(
             k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
-        return syncopate.compile(attention, plan, **bound)
+        return compile_program(attention, plan, **bound)
 
 
 RINGS = {"algorithm": "hierarchical"}
@@ -91,7 +92,7 @@ def _first_steps(world: int, mesh: tuple[int, int]) -> list[list[int]]:
     k, v = (plan.buffer(name, (shards.length, 64), "f16") for name in "kv")
     gather_sequence(plan, [k, v], shards, Strategy(**RINGS))
     config = AttentionConfig(block_m=64, block_n=16, num_warps=4, num_ctas=1)
-    program = syncopate.compile(attention, plan, **bind_attention(k, v, 1, 64, shards, config))
+    program = compile_program(attention, plan, **bind_attention(k, v, 1, 64, shards, config))
     return [
         [row["step"] for row in program.rank_tables(rank)["steps"].rows()][:world]
         for rank in range(world)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from edited_tables import refuse_tables
 from faults_tables import tables
+from sim_compile import compile_program
 from sim_states import build_linear_attention, build_sums_of_squares, build_two_pass_softmax
 from sim_steps import gemm_along_k
 from sim_table import options_of
@@ -113,7 +114,7 @@ def test_tile_that_walks_steps_may_compute_a_part_of_a_sum(world, combine, rows)
     }
     options = {"num_warps": 4, "num_stages": 3}
     tiles = (-(-m // 64), 2)
-    program = syncopate.compile(gemm_along_k, plan, bind=bind, tiles=tiles, ctas=3, options=options)
+    program = compile_program(gemm_along_k, plan, bind=bind, tiles=tiles, ctas=3, options=options)
     result = simulate(program, **options_of(0))
     assert result.verdict.ok, result.verdict
     for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
