@@ -131,8 +131,12 @@ private:
     auto [loop, index] = getCarrier(argument);
     if (!loop || (findMarkers(loop, kTileMarker).empty() && !walksSteps(loop)))
       return false;
-    // What each turn changes follows the order of the turns.
-    return index == ~0u || loop.getYieldedValues()[index] != argument;
+    if (index == ~0u)
+      return true;
+    // What each turn changes follows the order of the turns, but the step of
+    // the turn before is a step as well.
+    Value yielded = loop.getYieldedValues()[index];
+    return yielded != argument && !isStep(yielded);
   }
 
   static void appendCarried(BlockArgument argument,
@@ -153,10 +157,9 @@ private:
     if (auto loop = dyn_cast<scf::ForOp>(op)) {
       worklist.append({loop.getInitArgs()[result.getResultNumber()],
                        loop.getYieldedValues()[result.getResultNumber()]});
-    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    } else if (isStep(result)) {
       // A step is not the place at which it is taken.
-      if (findStep(branch))
-        return;
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
       worklist.append(
           {branch.thenYield()->getOperand(result.getResultNumber()),
            branch.elseYield()->getOperand(result.getResultNumber())});

@@ -222,6 +222,12 @@ Offset KernelValues::evaluateArgument(BlockArgument argument, unsigned depth) {
           return Offset::exactly(Sum(*value));
     return Offset::unknown(argument, kNoValue);
   }
+  if (auto steps = dyn_cast<scf::ForOp>(parent);
+      steps && argument != steps.getInductionVar()) {
+    unsigned index = argument.getArgNumber() - steps.getNumInductionVars();
+    if (isStep(steps.getYieldedValues()[index]))
+      return evaluateStepBefore(steps, index, argument, depth);
+  }
   scf::ForOp loop = getInnerLoop(argument);
   if (!loop)
     return Offset::unknown(argument,
@@ -256,6 +262,19 @@ Offset KernelValues::evaluateArgument(BlockArgument argument, unsigned depth) {
   return offset;
 }
 
+Offset KernelValues::evaluateStepBefore(scf::ForOp loop, unsigned index,
+                                        Value value, unsigned depth) {
+  Offset offset = getOffset(loop.getInitArgs()[index], depth + 1);
+  const Offset &step = getOffset(loop.getYieldedValues()[index], depth + 1);
+  if (!offset.isKnown() || !step.isKnown())
+    return Offset::unknown(value, kNotAffine);
+  llvm::append_range(offset.cases, step.cases);
+  // Not all steps are taken at every place.
+  for (Case &item : offset.cases)
+    item.exact = false;
+  return offset;
+}
+
 Offset KernelValues::carry(scf::ForOp loop, unsigned index, const Sum &before,
                            const Offset &init, unsigned depth) {
   Value carried = loop.getRegionIterArgs()[index];
@@ -285,6 +304,8 @@ Offset KernelValues::evaluateLoopResult(Value result, unsigned depth) {
   unsigned index = cast<OpResult>(result).getResultNumber();
   if (!findMarkers(loop, kTileMarker).empty())
     return Offset::unknown(result, kPosition);
+  if (isStep(loop.getYieldedValues()[index]))
+    return evaluateStepBefore(loop, index, result, depth);
   Variable counter = getCounter(loop);
   // A loop that adds nothing leaves its value as it was, however often it runs.
   Sum turns = counter.exact ? Sum(*counter.greatest + 1)
@@ -322,7 +343,7 @@ Offset KernelValues::evaluate(Value value, unsigned depth) {
         kernel.getTiles()[number] - 1, true}));
   }
   auto branch = dyn_cast<scf::IfOp>(op);
-  if (branch && findStep(branch))
+  if (isStep(value))
     return Offset::exactly(Sum(Variable{
         Variable::Coordinate, 0,
         getAffineDimExpr(kernel.getTiles().size(), kernel.getContext()),

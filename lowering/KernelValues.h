@@ -61,6 +61,10 @@ private:
   Offset remainder(mlir::Operation *op, const Sum &lhs, const Sum &rhs);
   Offset choose(mlir::Value result, mlir::Value condition, mlir::Value yes,
                 mlir::Value no, unsigned depth);
+  /// What a value that the loop over steps carries is that takes each turn's
+  /// step: what it was at first, or a step, whichever it is.
+  Offset evaluateStepBefore(mlir::scf::ForOp loop, unsigned index,
+                            mlir::Value value, unsigned depth);
   /// What a value that the loop carries is after `before` turns, given that
   /// each turn adds the same to it.
   Offset carry(mlir::scf::ForOp loop, unsigned index, const Sum &before,

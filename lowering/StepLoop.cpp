@@ -41,6 +41,11 @@ Operation *syncopate::findStep(scf::IfOp branch) {
              : nullptr;
 }
 
+bool syncopate::isStep(Value value) {
+  auto branch = value.getDefiningOp<scf::IfOp>();
+  return branch && findStep(branch);
+}
+
 bool syncopate::walksSteps(scf::ForOp loop) {
   return llvm::any_of(loop.getBody()->getOps<scf::IfOp>(),
                       [](scf::IfOp branch) { return findStep(branch); });

@@ -36,6 +36,9 @@ bool walksSteps(mlir::scf::ForOp loop);
 /// marker gives: the step of a turn. Null for another branch.
 mlir::Operation *findStep(mlir::scf::IfOp branch);
 
+/// True for what such a branch yields.
+bool isStep(mlir::Value value);
+
 /// The marker of the tile that a marker before a loop over steps belongs to:
 /// the last one before it, in the same body; null if there is none.
 mlir::Operation *findTileOfSteps(mlir::Operation *marker);

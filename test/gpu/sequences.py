@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import torch
 
 import syncopate
-from syncopate.kernels import AttentionConfig, attention, bind_attention
-from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
+from syncopate.choices import Algorithm
+from syncopate.kernels import AttentionConfig
+from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.runtime import ProcessGroup, load
+from syncopate.workloads import AttentionKind, AttentionWorkload
 
 __all__ = ["SEQUENCES", "SequenceCase", "sequence_checks"]
 
@@ -47,20 +50,19 @@ class SequenceCase:
     def build(self, world: int, num_ctas: int) -> Any:
         """Compiles it."""
         strategy = syncopate.Strategy(**self.choices, comm_ctas=4)
-        plan, shape = (
-            syncopate.Plan("attention", [world]),
-            (self.length, self.kv_heads * self.head_dim),
+        is_ring = strategy.algorithm is Algorithm.RING
+        workload = AttentionWorkload(
+            AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.length,
+            world,
+            causal=self.causal,
+            sharding=self.sharding,
         )
-        k, v = (plan.buffer(name, shape, "bf16") for name in "kv")
-        gather_sequence(plan, [k, v], self.shards(world), strategy)
-        usual = AttentionConfig.choose(self.head_dim)
-        config = AttentionConfig(
-            usual.block_m, usual.block_n, usual.num_warps, usual.num_stages, num_ctas
-        )
-        bound = bind_attention(
-            k, v, self.heads, self.head_dim, self.shards(world), config, causal=self.causal
-        )
-        return syncopate.compile(attention, plan, **bound, strategy=strategy, timeout=10.0)
+        config = dataclasses.replace(AttentionConfig.choose(self.head_dim), num_ctas=num_ctas)
+        return workload.compile(strategy, config=config, timeout=10.0)
 
     def draw(self, world: int, seed: int) -> dict[str, torch.Tensor]:
         """Queries [ranks, rows, …] of all ranks, keys and values of the whole sequence; the same on every rank."""

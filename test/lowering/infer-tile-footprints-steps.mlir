@@ -98,3 +98,46 @@ module @ttir {
     "tt.return"() : () -> ()
   }) : () -> ()
 }
+
+// -----
+// A step that is carried to the next turn, and out of the loop, is a step. What the loop carries at first lies in front of the
+// buffer, or is not taken.
+// CHECK-DAG: #[[STEP:.+]] = affine_map<(d0, d1) -> (d1 * 64)>
+// CHECK-LABEL: chunk.plan @late
+// CHECK: chunk.footprint read "a" at #[[STEP]] sizes [64]
+// CHECK-NOT: chunk.footprint
+chunk.plan @late mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<400xbf16>
+  chunk.kernel @k tiles [4] ctas 4 args(%a as "a") : !chunk.buffer<400xbf16> {}
+}
+module @ttir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, !tt.tensordesc<tensor<64xbf16>>) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64> loc("sy_context"), %a: !tt.tensordesc<tensor<64xbf16>> loc("a")):
+    %none = arith.constant -1 : i32
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c7 = arith.constant 7 : i32
+    %c64 = arith.constant 64 : i32
+    %pid = "tt.get_program_id"() <{axis = 0 : i32}> : () -> i32
+    %m, %i = "tt.elementwise_inline_asm"(%pid, %pid, %pid) <{asm_string = "// syncopate.tile\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32, i32) -> (i32, i32)
+    %most = arith.minsi %m, %c7 : i32
+    %begin, %end = "tt.elementwise_inline_asm"(%c0, %most) <{asm_string = "// syncopate.steps\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32, i32) -> (i32, i32)
+    %last = scf.for %place = %begin to %end step %c1 iter_args(%before = %none) -> (i32) : i32 {
+      %taken = arith.cmpi sge, %place, %c0 : i32
+      %step = scf.if %taken -> (i32) {
+        %s = "tt.elementwise_inline_asm"(%place) <{asm_string = "// syncopate.step\0A", constraints = "", packed_element = 1 : i32, pure = false}> : (i32) -> i32
+        scf.yield %s : i32
+      } else {
+        scf.yield %c0 : i32
+      }
+      %isFirst = arith.cmpi slt, %before, %c0 : i32
+      %late = arith.select %isFirst, %step, %before : i32
+      %k = arith.muli %late, %c64 : i32
+      %y = "tt.descriptor_load"(%a, %k) : (!tt.tensordesc<tensor<64xbf16>>, i32) -> tensor<64xbf16>
+      scf.yield %step : i32
+    }
+    %k = arith.muli %last, %c64 : i32
+    %y = "tt.descriptor_load"(%a, %k) : (!tt.tensordesc<tensor<64xbf16>>, i32) -> tensor<64xbf16>
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}

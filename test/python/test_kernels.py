@@ -62,7 +62,11 @@ def test_attention_compiles(dtype, head_dim, causal):
         "HEAD_DIM": head_dim,
         "CAUSAL": causal,
         "RAGGED": False,
+        "PACKED": False,
+        "LATE": config.late,
         "NUM_SMS": 132,
+        "o_ptr": None,
+        "tiles_ptr": None,
     }
     signature = {
         **{
@@ -72,7 +76,7 @@ def test_attention_compiles(dtype, head_dim, causal):
         "lse_ptr": "*fp32",
         "positions_ptr": "*i32",
         "scale": "fp32",
-        **dict.fromkeys(("HEADS", "GROUP", "SQ", "SK"), "i32"),
+        **dict.fromkeys(("HEADS", "GROUP", "TILES_M", "SQ", "SK"), "i32"),
         **dict.fromkeys(constexprs, "constexpr"),
     }
     options = {"num_warps": config.num_warps, "num_stages": config.num_stages}
@@ -84,3 +88,8 @@ def test_attention_compiles(dtype, head_dim, causal):
     assert kernel.metadata.shared <= SHARED_MEMORY[90]
     # The loop over steps is pipelined: its marker stands before the loop as well, once for each stage in flight.
     assert ptx.count("// syncopate.step\n") == config.num_stages
+    # Products run on while exponentials are computed: the loop waits once for all that are in flight.
+    _, _, loop = kernel.asm["ttgir"].partition("iter_args")
+    loop, _, _ = loop.partition("scf.yield %higher")
+    assert loop.count("isAsync = true") == 2
+    assert loop.count("ttng.warp_group_dot_wait") == 1

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sim_compile import compile_program
 
 import syncopate
+from syncopate.choices import Algorithm
 from syncopate.dtypes import DTYPES
-from syncopate.kernels import AttentionConfig, attention, bind_attention
-from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
+from syncopate.kernels import AttentionConfig
+from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.workloads import AttentionKind, AttentionWorkload
 
 __all__ = ["ATTENTIONS", "AttentionCase", "attend"]
 
@@ -79,14 +80,19 @@ class AttentionCase:
     @functools.cache  # noqa: B019
     def build(self) -> Any:
         """Compiles it, once."""
-        plan = syncopate.Plan("attention", [self.world])
-        shape = (self.length, self.kv_heads * self.head_dim)
-        k, v = (plan.buffer(name, shape, self.dtype) for name in "kv")
-        gather_sequence(plan, [k, v], self.shards, self.strategy)
-        bound = bind_attention(
-            k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
+        is_ring = self.strategy.algorithm is Algorithm.RING
+        workload = AttentionWorkload(
+            AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.length,
+            self.world,
+            causal=self.causal,
+            dtype=self.dtype,
+            sharding=self.sharding,
         )
-        return compile_program(attention, plan, **bound, strategy=self.strategy)
+        return workload.compile(self.strategy, config=self.config, machine_code=False)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""

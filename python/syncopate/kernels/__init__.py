@@ -7,7 +7,14 @@ from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.attention import attention
 from syncopate.kernels.attention_backward import attention_backward_kv, attention_backward_q
 from syncopate.kernels.combine_rows import combine_rows
-from syncopate.kernels.config import Activation, AttentionConfig, GemmConfig, Precision
+from syncopate.kernels.config import (
+    Activation,
+    AttentionConfig,
+    DecodeConfig,
+    GemmConfig,
+    Precision,
+)
+from syncopate.kernels.decode_attention import decode_attention
 from syncopate.kernels.gemm import gemm
 from syncopate.kernels.gemm_pointers import gemm_pointers
 from syncopate.kernels.grouped_gemm import grouped_gemm
@@ -24,11 +31,13 @@ if TYPE_CHECKING:
         bind_attention_backward_kv,
         bind_attention_backward_q,
     )
+    from syncopate.kernels.bind_decode import bind_decode_attention
     from syncopate.kernels.bind_sequence import bind_attention
 
 __all__ = [
     "Activation",
     "AttentionConfig",
+    "DecodeConfig",
     "GemmConfig",
     "Precision",
     "add_activate",
@@ -41,10 +50,12 @@ __all__ = [
     "bind_attention_backward_kv",
     "bind_attention_backward_q",
     "bind_combine_rows",
+    "bind_decode_attention",
     "bind_gemm",
     "bind_gemm_pointers",
     "bind_grouped_gemm",
     "combine_rows",
+    "decode_attention",
     "gemm",
     "gemm_pointers",
     "grouped_gemm",
@@ -54,6 +65,7 @@ _HOMES = {
     "bind_attention": "bind_sequence",
     "bind_attention_backward_kv": "bind_backward",
     "bind_attention_backward_q": "bind_backward",
+    "bind_decode_attention": "bind_decode",
 }
 
 

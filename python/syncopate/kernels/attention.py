@@ -3,8 +3,11 @@
 """Flash attention, forward, on host TMA descriptors: O = softmax(scale · Q · Kᵀ) · V, and the log of its denominators.
 
 The softmax is computed online in float32, in base 2, over blocks of keys, which a fused kernel takes in the order in
-which they arrive. So a block may be one of which a row takes no key, before the row has taken any: what is masked is a
-large negative number, not infinity, and its weights vanish with the first key that counts.
+which they arrive. So a block may be one of which a row takes no key, before the row has taken any: scores that are
+masked are minus infinity, and the greatest score so far starts finite, so that their weights are zero in any case.
+
+With LATE, the weights of a block are multiplied by its values at the next step, behind the product of that step's keys.
+That product does not depend on the exponentials of the same step, so that tensor cores work while these are computed.
 """
 
 import triton
@@ -14,7 +17,7 @@ import syncopate.language as sy
 
 __all__ = ["attention"]
 
-_MASKED = tl.constexpr(-1.0e30)
+_LEAST = tl.constexpr(-1.0e30)
 _LOG2_E = tl.constexpr(1.4426950408889634)
 
 
@@ -24,11 +27,14 @@ def attention(
     k_desc,
     v_desc,
     o_desc,
+    o_ptr,
     lse_ptr,
     positions_ptr,
+    tiles_ptr,
     scale,
     HEADS,
     GROUP,
+    TILES_M,
     SQ,
     SK,
     BLOCK_M: tl.constexpr,
@@ -36,58 +42,103 @@ def attention(
     HEAD_DIM: tl.constexpr,
     CAUSAL: tl.constexpr,
     RAGGED: tl.constexpr,
+    PACKED: tl.constexpr,
+    LATE: tl.constexpr,
     NUM_SMS: tl.constexpr,
 ):
-    """Computes attention in a loop over heads and blocks of queries, on NUM_SMS programs.
+    """Computes attention in a loop over heads and TILES_M blocks of queries, on NUM_SMS programs.
 
     Tensors have the sequence first: ``q_desc`` describes Q[SQ, HEADS · HEAD_DIM], and ``o_desc`` O, in blocks of
     [BLOCK_M, HEAD_DIM]; ``k_desc`` and ``v_desc`` describe K and V, [SK, HEADS / GROUP · HEAD_DIM], in blocks of
     [BLOCK_N, HEAD_DIM]. Heads of a batch count as further heads; GROUP of them share one of K and V. Blocks need not
     divide SQ or SK; with RAGGED, BLOCK_N does not divide SK. ``lse_ptr`` leads to [HEADS, SQ] of float32: the natural
-    logarithm of the sum of the exponentials of a row's scores.
+    logarithm of the sum of the exponentials of a row's scores. ``scale`` is positive.
 
-    With CAUSAL, ``positions_ptr`` leads to an i32 for each query: its place in the sequence of the keys, of which it
-    takes those up to there. A row that takes none gives zeros, and minus infinity.
+    With CAUSAL, a query takes the keys up to its own place in their sequence: its row, or the i32 to which
+    ``positions_ptr`` leads for it. A row that takes none gives zeros, and minus infinity.
+
+    With PACKED, several sequences stand one behind another, and a block of queries belongs to one of them:
+    ``tiles_ptr`` leads to four i32 for each block, its first row and the one behind its last, and likewise the keys of
+    its sequence. As a block may end anywhere, O is stored through ``o_ptr``.
     """
-    tiles_m = tl.cdiv(SQ, BLOCK_M)
     scale_log2 = scale * _LOG2_E
     columns = tl.arange(0, BLOCK_N)
-    for t in tl.range(tl.program_id(0), HEADS * tiles_m, NUM_SMS):
-        h, m, _ = sy.tile(t, t // tiles_m, t % tiles_m)
-        rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
-        last = tl.full((BLOCK_M,), SK - 1, tl.int32)
-        end = tl.cdiv(SK, BLOCK_N)
+    for t in tl.range(tl.program_id(0), HEADS * TILES_M, NUM_SMS):
+        # Causal tiles with the most keys come first.
+        m = TILES_M - 1 - t % TILES_M if CAUSAL else t % TILES_M
+        h, m, _ = sy.tile(t, t // TILES_M, m)
+        first_row = m * BLOCK_M
+        end_row = SQ
+        first_key = 0
+        end_key = SK
+        if PACKED:
+            first_row = tl.load(tiles_ptr + m * 4)
+            end_row = tl.load(tiles_ptr + m * 4 + 1)
+            first_key = tl.load(tiles_ptr + m * 4 + 2)
+            end_key = tl.load(tiles_ptr + m * 4 + 3)
+        rows = first_row + tl.arange(0, BLOCK_M)
+        inside = rows < end_row
+        last = tl.full((BLOCK_M,), 0, tl.int32) + (end_key - 1)
+        end = tl.cdiv(end_key, BLOCK_N)
+        whole = end_key
         if CAUSAL:
-            places = tl.load(positions_ptr + rows, mask=rows < SQ, other=-1)
+            if positions_ptr is None:
+                places = tl.where(inside, rows, -1)
+            else:
+                places = tl.load(positions_ptr + rows, mask=inside, other=-1)
             last = tl.minimum(places, last)
             end = (tl.max(last) + BLOCK_N) // BLOCK_N
-        q = q_desc.load([m * BLOCK_M, h * HEAD_DIM])
-        top = tl.full((BLOCK_M,), _MASKED, tl.float32)
+            # Rows that are not stored need no mask.
+            whole = tl.min(tl.where(inside, last, end_key - 1)) + 1
+        q = q_desc.load([first_row, h * HEAD_DIM])
+        top = tl.full((BLOCK_M,), _LEAST, tl.float32)
         total = tl.zeros((BLOCK_M,), tl.float32)
         out = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-        first_step, end_step = sy.steps(0, end)
+        if LATE:
+            shrink = tl.zeros((BLOCK_M,), tl.float32)
+            # As integers, since Triton would take what a loop carries to the product from shared memory.
+            late = tl.zeros((BLOCK_M, BLOCK_N), tl.int16)
+            before = -1
+        first_step, end_step = sy.steps(first_key // BLOCK_N, end)
         for i in tl.range(first_step, end_step):
             n = sy.step(i)
             k = k_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
             scores = tl.dot(q, k.T)
-            if CAUSAL or RAGGED:
-                kept = (n * BLOCK_N + columns)[None, :] <= last[:, None]
-                scores = tl.where(kept, scores, _MASKED)
+            if LATE:
+                # Weights are zero at the first step, but values that have not arrived may be no numbers.
+                taken = tl.where(before < 0, n, before)
+                v = v_desc.load([taken * BLOCK_N, h // GROUP * HEAD_DIM])
+                out = tl.dot(late.to(v.dtype, bitcast=True), v, out * shrink[:, None])
+                before = n
+            if CAUSAL or RAGGED or PACKED:  # noqa: SIM102 (the one is known to the compiler, the other at run time)
+                if (n * BLOCK_N + BLOCK_N > whole) | (n * BLOCK_N < first_key):
+                    kept = columns[None, :] <= (last - n * BLOCK_N)[:, None]
+                    if PACKED:
+                        kept = kept & (columns >= first_key - n * BLOCK_N)[None, :]
+                    scores = tl.where(kept, scores, float("-inf"))
             higher = tl.maximum(top, tl.max(scores, 1) * scale_log2)
-            exponents = scores * scale_log2 - higher[:, None]
-            if CAUSAL or RAGGED:
-                # A fused multiplication and subtraction does not round the product as `higher` was rounded, so that of
-                # a row in which all is masked may come out far above zero.
-                exponents = tl.minimum(exponents, 0.0)
-            weights = tl.math.exp2(exponents)
-            shrink = tl.math.exp2(top - higher)
-            total = total * shrink + tl.sum(weights, 1)
-            out = out * shrink[:, None]
-            v = v_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
-            out = tl.dot(weights.to(v.dtype), v, out)
+            weights = tl.math.exp2(scores * scale_log2 - higher[:, None])
+            fade = tl.math.exp2(top - higher)
+            total = total * fade + tl.sum(weights, 1)
+            if LATE:
+                shrink = fade
+                late = weights.to(q.dtype).to(tl.int16, bitcast=True)
+            else:
+                v = v_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
+                out = tl.dot(weights.to(v.dtype), v, out * fade[:, None])
             top = higher
-        takes = (total > 0) & (last >= 0)
-        out = tl.where(takes[:, None], out / total[:, None], 0.0)
-        o_desc.store([m * BLOCK_M, h * HEAD_DIM], out.to(o_desc.dtype))
+        if LATE:
+            # Of a tile without steps this is a block of zeros, in front of all keys.
+            v = v_desc.load([before * BLOCK_N, h // GROUP * HEAD_DIM])
+            out = tl.dot(late.to(v.dtype, bitcast=True), v, out * shrink[:, None])
+        takes = total > 0
+        total = tl.where(takes, total, 1.0)
+        out = out * (1 / total)[:, None]
+        if PACKED:
+            at = rows[:, None].to(tl.int64) * (HEADS * HEAD_DIM) + h * HEAD_DIM
+            at += tl.arange(0, HEAD_DIM)[None, :]
+            tl.store(o_ptr + at, out.to(o_ptr.dtype.element_ty), mask=inside[:, None])
+        else:
+            o_desc.store([first_row, h * HEAD_DIM], out.to(o_desc.dtype))
         lse = tl.where(takes, (top + tl.math.log2(total)) / _LOG2_E, float("-inf"))
-        tl.store(lse_ptr + h * SQ + rows, lse, mask=rows < SQ)
+        tl.store(lse_ptr + h * SQ + rows, lse, mask=inside)

@@ -9,8 +9,8 @@ import numpy as np
 from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
 from syncopate.errors import SyncopateError
 from syncopate.kernels.bind_sequence import count_group
-from syncopate.kernels.causal import steps_up_to_diagonal
 from syncopate.kernels.config import AttentionConfig
+from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
 
@@ -51,6 +51,7 @@ def bind_attention_backward_q(
     config = config or _choose_for_queries(head_dim)
     group = count_group(k, v, heads, head_dim, shards)
     bm, bn, rows = config.block_m, config.block_n, shards.rows
+    tiles = SequenceTiles(shards, bm, bn, causal)
     shape = (rows, heads * head_dim)
     q, o, do, dq = (
         Tensor(name, shape, k.dtype, output=name == "dq") for name in ("q", "o", "do", "dq")
@@ -79,9 +80,10 @@ def bind_attention_backward_q(
     }
     return {
         "bind": bind,
-        "tiles": (heads, -(-rows // bm)),
+        "tiles": (heads, tiles.count),
         "ctas": config.num_ctas,
-        "steps": steps_up_to_diagonal(shards, bm, bn) if causal else (),
+        "steps": tiles.steps(),
+        "tile_order": tiles.order(heads) if causal else None,
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
     }
 

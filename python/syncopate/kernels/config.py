@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, HasParts, Parts, Scratch
 
-__all__ = ["Activation", "AttentionConfig", "GemmConfig", "Precision"]
+__all__ = ["Activation", "AttentionConfig", "DecodeConfig", "GemmConfig", "Precision"]
 
 
 class Activation(enum.Enum):
@@ -195,18 +195,61 @@ class AttentionConfig:
         block_n: Keys of a step.
         num_warps: Warps that compute.
         num_stages: Pipeline stages of the loop over steps.
-        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out.
+        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. Of small ones, several fit
+            on a multiprocessor.
+        late: Whether the weights of a step are multiplied by its values at the next step, while the exponentials of
+            that one are computed. It takes registers.
     """
 
     block_m: int = 128
-    block_n: int = 128
+    block_n: int = 64
     num_warps: int = 8
-    num_stages: int = 2
+    num_stages: int = 3
     num_ctas: int | None = None
+    late: bool = True
 
     @classmethod
     def choose(cls, head_dim: int) -> AttentionConfig:
-        """Returns blocks whose stages fit into the shared memory of Hopper, for 16-bit elements."""
+        """Returns blocks for 16-bit elements that fit into the shared memory and registers of Hopper."""
         if head_dim > 128:
-            return cls(block_n=32)
-        return cls(num_stages=3) if head_dim <= 64 else cls()
+            return cls(block_n=32, num_stages=2, late=False)
+        return cls(block_n=128) if head_dim <= 64 else cls()
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """Configuration of attention of one query of each sequence.
+
+    Attributes:
+        parts: Into how many parts the keys of each sequence and head on a rank are cut.
+        block_n: Keys that one pipeline stage holds.
+        num_warps: Warps that compute.
+        num_stages: Pipeline stages of the loop over keys.
+        num_ctas: CTAs that walk the tiles.
+    """
+
+    parts: int = 1
+    block_n: int = 64
+    num_warps: int = 4
+    num_stages: int = 4
+    num_ctas: int = 128
+
+    @classmethod
+    def choose(
+        cls, batch: int, kv_heads: int, capacity: int, *, num_sms: int = 132
+    ) -> DecodeConfig:
+        """Returns as many parts as there are multiprocessors for, none of less than some blocks of keys.
+
+        Args:
+            batch: Sequences.
+            kv_heads: Heads of keys and values.
+            capacity: Keys of each sequence that a rank has room for.
+            num_sms: Multiprocessors that compute.
+        """
+        blocks = -(-capacity // cls.block_n)
+        parts = max(1, min(num_sms // (batch * kv_heads), blocks // LEAST_STEPS))
+        return cls(parts, num_ctas=min(num_sms, batch * kv_heads * parts))
+
+    def count_partial_tiles(self, batch: int, kv_heads: int) -> int:
+        """Returns how many tiles compute partial results on a rank."""
+        return batch * kv_heads * self.parts

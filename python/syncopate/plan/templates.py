@@ -186,7 +186,12 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
 
 
 def all_gather_tiles(
-    plan: Plan, own: Buffer, gathered: Buffer, strategy: Strategy | None = None
+    plan: Plan,
+    own: Buffer,
+    gathered: Buffer,
+    strategy: Strategy | None = None,
+    *,
+    returned: bool = True,
 ) -> list[Token]:
     """Gathers what the tiles of all ranks compute, each its own block; the call gives back all of it on every rank.
 
@@ -195,6 +200,7 @@ def all_gather_tiles(
         own: What tiles compute: [R, …], on rank r block r.
         gathered: All blocks: [M, …], of R rows each, the last ones shorter or empty.
         strategy: The choices, of which the direction is made here; as for `reduce_scatter_tiles`.
+        returned: Whether the call gives them back. If not, other tiles of the kernel read them.
 
     Returns:
         By rank, the token that all blocks are there.
@@ -222,6 +228,6 @@ def all_gather_tiles(
             arrived[rank].append(
                 add_transfer(plan, src, block, source, rank, [made[source]], strategy)
             )
-    for rank in range(world):
+    for rank in range(world if returned else 0):
         plan.output(gathered[:], rank=rank)
     return [plan.join(tokens) for tokens in arrived]

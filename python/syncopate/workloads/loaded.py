@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,7 @@ from syncopate.errors import SyncopateError
 from syncopate.kernels.pack_rows import pack_rows
 from syncopate.runtime import load
 from syncopate.runtime.tensors import check_tensor, torch_dtype
+from syncopate.workloads.local_ranks import one_each
 
 if TYPE_CHECKING:
     from syncopate.compiler import Program
@@ -129,7 +130,7 @@ class LoadedGemm:
             if operands is None:
                 packed[name] = given
                 continue
-            each = self._each(name, given)
+            each = one_each(name, given, self._ranks)
             if any(operand.moves for operand in operands.values()):
                 for operand, tensor in zip(operands.values(), each, strict=True):
                     operand.check(tensor)
@@ -179,19 +180,6 @@ class LoadedGemm:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _each(self, name: str, given: Any) -> list[Any]:
-        """One tensor for each local rank."""
-        if len(self._ranks) == 1 and not isinstance(given, (Mapping, list, tuple)):
-            return [given]
-        if isinstance(given, Mapping):
-            return [given.get(rank) for rank in self._ranks]
-        if isinstance(given, Sequence) and len(given) == len(self._ranks):
-            return list(given)
-        raise SyncopateError(
-            f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, "
-            f"but got {given!r:.80}"
-        )
 
 
 class _Operand:

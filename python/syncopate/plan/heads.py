@@ -1,0 +1,149 @@
+"""Heads that ranks share while each has a part of the sequence: how all of the sequence comes to a head, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from syncopate.errors import PlanError
+from syncopate.plan.body import Buffer, Chunk, Token
+from syncopate.plan.builder import Plan
+from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.plan.sums import add_transfer
+from syncopate.strategy import Strategy
+
+__all__ = ["gather_heads", "scatter_heads"]
+
+Columns = tuple[int, int]
+"""First column and the one behind the last."""
+
+
+def scatter_heads(
+    plan: Plan,
+    exchanges: Sequence[tuple[Buffer, Buffer, Sequence[Columns]]],
+    shards: SequenceShards,
+    strategy: Strategy | None = None,
+) -> Token:
+    """Says that each rank holds its rows of a sequence, and brings each rank the columns of its heads of all rows.
+
+    What belongs to the same rows, such as queries, keys and values, comes together: a rank's own first, then those of
+    the next one.
+
+    Args:
+        plan: The plan.
+        exchanges: For each tensor the buffer that the caller provides, [shards.rows, all columns], the buffer that
+            is filled, [shards.length, columns of a rank], and, by rank, which columns it gets. Several ranks may get
+            the same.
+        shards: Who has which rows, contiguous ones.
+        strategy: The choices.
+
+    Returns:
+        The token that every rank has all that it gets.
+
+    Raises:
+        PlanError: A rank has no rows, shapes do not fit each other, or a rule of the plan is broken.
+    """
+    strategy = strategy or Strategy()
+    plan.follow(strategy)
+    _check_shards(plan, shards)
+    for given, received, parts in exchanges:
+        _check_shapes(given, received, parts, shards)
+        for rank in range(plan.world_size):
+            plan.input(given[: _count_rows(shards, rank)], rank=rank)
+    arrived = []
+    for distance in range(plan.world_size):
+        for rank in range(plan.world_size):
+            origin = (rank + distance) % plan.world_size
+            for given, received, parts in exchanges:
+                src, dst = _match(given, received, parts[rank], shards, origin)
+                arrived.append(add_transfer(plan, src, dst, origin, rank, [], strategy))
+    return plan.join(arrived)
+
+
+def gather_heads(
+    plan: Plan,
+    computed: Buffer,
+    returned: Buffer,
+    parts: Sequence[Columns],
+    shards: SequenceShards,
+    strategy: Strategy | None = None,
+) -> list[Token]:
+    """Brings each rank its rows of what the tiles of all ranks compute, each the columns of its heads.
+
+    Args:
+        plan: The plan.
+        computed: What tiles compute: [shards.length, columns of a rank].
+        returned: What a call gives back, as far as a rank has rows: [shards.rows, all columns].
+        parts: By rank, which columns of `returned` it computes: those of all ranks are all, each once.
+        shards: Who has which rows, contiguous ones.
+        strategy: The choices.
+
+    Returns:
+        By rank, the token that its rows are there.
+
+    Raises:
+        PlanError: As for `scatter_heads`.
+    """
+    strategy = strategy or Strategy()
+    plan.follow(strategy)
+    _check_shards(plan, shards)
+    _check_shapes(returned, computed, parts, shards)
+    ranks = range(plan.world_size)
+    made = [plan.produce(computed[:], rank=rank) for rank in ranks]
+    arrived: list[list[Token]] = [[] for _ in ranks]
+    for distance in ranks:
+        for source in ranks:
+            owner = (source + distance) % plan.world_size
+            dst, src = _match(returned, computed, parts[source], shards, owner)
+            arrived[owner].append(
+                add_transfer(plan, src, dst, source, owner, [made[source]], strategy)
+            )
+    for rank in ranks:
+        plan.output(returned[: _count_rows(shards, rank)], rank=rank)
+    return [plan.join(tokens) for tokens in arrived]
+
+
+def _count_rows(shards: SequenceShards, rank: int) -> int:
+    return sum(end - begin for begin, end in shards.ranges(rank))
+
+
+def _match(
+    shared: Buffer, whole: Buffer, columns: Columns, shards: SequenceShards, owner: int
+) -> tuple[Chunk, Chunk]:
+    """The rows of one rank in its own tensor, and in that of the rank that has these columns."""
+    ((begin, end),) = shards.ranges(owner)
+    return shared[: end - begin, slice(*columns)], whole[begin:end]
+
+
+def _check_shards(plan: Plan, shards: SequenceShards) -> None:
+    if plan.world_size != shards.world_size:
+        raise PlanError(
+            f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {shards.world_size}"
+        )
+    if shards.sharding is not Sharding.CONTIGUOUS:
+        raise PlanError(
+            "shards: expects Sharding.CONTIGUOUS for heads, each of which takes all of the sequence, but got "
+            f"{shards.sharding}"
+        )
+    if not shards.ranges(plan.world_size - 1):
+        raise PlanError(
+            f"shards: expects elements for each of {plan.world_size} ranks, but {shards.length} in blocks of "
+            f"{shards.block} are none for rank {plan.world_size - 1}"
+        )
+
+
+def _check_shapes(
+    shared: Buffer, whole: Buffer, parts: Sequence[Columns], shards: SequenceShards
+) -> None:
+    """Raises PlanError unless rows are those of the shards, and all parts of as many columns as a rank has."""
+    for buffer, rows in ((shared, shards.rows), (whole, shards.length)):
+        if len(buffer.shape) != 2 or buffer.shape[0] != rows:
+            raise PlanError(
+                f"buffer {buffer.name}: expects [{rows}, columns], but got {list(buffer.shape)}"
+            )
+    width = whole.shape[1]
+    for rank, (begin, end) in enumerate(parts):
+        if not 0 <= begin < end <= shared.shape[1] or end - begin != width:
+            raise PlanError(
+                f"parts: expects {width} of {shared.shape[1]} columns of buffer {shared.name} for rank {rank}, but got "
+                f"[{begin}, {end})"
+            )

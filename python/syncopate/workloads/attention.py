@@ -1,0 +1,345 @@
+"""Attention of a sequence, or of the keys of a batch, that ranks share."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from syncopate.choices import Algorithm
+from syncopate.errors import SyncopateError
+from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.strategy import Strategy
+
+if TYPE_CHECKING:
+    from syncopate.compiler import Program, Target
+    from syncopate.kernels import AttentionConfig, DecodeConfig
+    from syncopate.plan import Plan
+    from syncopate.runtime import Group
+    from syncopate.workloads.loaded_attention import LoadedAttention
+
+__all__ = ["AttentionKind", "AttentionWorkload"]
+
+_DTYPES = ("f16", "bf16")
+
+
+class AttentionKind(enum.Enum):
+    """Who has what, and what moves."""
+
+    SEQUENCE_PARALLEL = "sequence_parallel"
+    """Each rank has a part of the sequence, and gets keys and values of all others from those that have them."""
+    RING = "ring"
+    """The same, but ranks pass keys and values on around a ring, while they use them."""
+    ULYSSES = "ulysses"
+    """Each rank has a part of the sequence, and computes some heads for all of it: inputs and outputs are exchanged."""
+    DECODE = "decode"
+    """Each rank has a part of the keys and values of each sequence of a batch, of which there is one query."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether keys and values of all of the sequence come to each rank."""
+        return self in (AttentionKind.SEQUENCE_PARALLEL, AttentionKind.RING)
+
+
+@dataclass(frozen=True)
+class AttentionWorkload:
+    """Attention on all ranks, and what moves before or after it.
+
+    Tensors have the sequence first, then the batch, then the heads: [sequence, batch · heads · head_dim]; of DECODE,
+    the batch takes the place of the sequence.
+
+    Attributes:
+        kind: Who has what; may be given by its value, as a string.
+        heads: Heads of the queries, a multiple of `kv_heads`.
+        kv_heads: Heads of keys and values.
+        head_dim: Elements of a head: 64, 128 or 256, or another power of two.
+        sequence: Elements of the sequence, of all ranks. Of DECODE, the keys of each sequence for which all ranks
+            together have room.
+        world_size: Number of ranks.
+        batch: Sequences.
+        causal: Whether a query takes the keys up to its own place only. Of DECODE the query stands behind all keys.
+        dtype: Element type: f16 or bf16.
+        sharding: How the sequence is cut; ZIGZAG where `kind.gathers`.
+        cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends: 0, …, sequence.
+            Where `kind.gathers`.
+    """
+
+    kind: AttentionKind | str
+    heads: int
+    kv_heads: int
+    head_dim: int
+    sequence: int
+    world_size: int
+    batch: int = 1
+    causal: bool = False
+    dtype: str = "bf16"
+    sharding: Sharding = Sharding.CONTIGUOUS
+    cu_seqlens: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "kind", AttentionKind(self.kind))
+        except ValueError:
+            known = ", ".join(kind.value for kind in AttentionKind)
+            raise SyncopateError(f"kind: expects one of {known}, but got {self.kind!r}") from None
+        for name in ("heads", "kv_heads", "head_dim", "sequence", "world_size", "batch"):
+            value, least = getattr(self, name), 2 if name == "world_size" else 1
+            if type(value) is not int or value < least:
+                raise SyncopateError(
+                    f"{name}: expects an integer of at least {least}, but got {value!r}"
+                )
+        if self.dtype not in _DTYPES:
+            raise SyncopateError(
+                f"dtype: expects one of {', '.join(_DTYPES)}, but got {self.dtype!r}"
+            )
+        if self.heads % self.kv_heads:
+            raise SyncopateError(
+                f"heads: expects a multiple of the {self.kv_heads} heads of keys and values, but got {self.heads}"
+            )
+        if not self._kind.gathers:
+            if self.sharding is not Sharding.CONTIGUOUS:
+                raise SyncopateError(
+                    f"sharding: expects Sharding.CONTIGUOUS for {self._kind.value}, but got {self.sharding}"
+                )
+            if self.cu_seqlens is not None:
+                raise SyncopateError(
+                    f"cu_seqlens: expects None for {self._kind.value}, but got {self.cu_seqlens!r:.80}"
+                )
+        if self._kind is AttentionKind.ULYSSES:
+            self._check_heads()
+        # It says whether it can be cut like this.
+        assert self.shards.rows
+
+    def _check_heads(self) -> None:
+        world, heads, kv_heads = (
+            self.world_size,
+            self.batch * self.heads,
+            self.batch * self.kv_heads,
+        )
+        if heads % world:
+            raise SyncopateError(
+                f"heads: expects a multiple of {world} ranks in batch · heads, but got {heads}"
+            )
+        if kv_heads % world and world % kv_heads:
+            raise SyncopateError(
+                f"kv_heads: expects batch · kv_heads to be a multiple or a divisor of {world} ranks, but got {kv_heads}"
+            )
+
+    @property
+    def name(self) -> str:
+        """For messages and files."""
+        words = [
+            self._kind.value,
+            f"b{self.batch}-h{self.heads}-kv{self.kv_heads}-d{self.head_dim}-s{self.sequence}",
+            self.dtype,
+            *(["causal"] if self.causal else []),
+            *([self.sharding.value] if self.sharding is not Sharding.CONTIGUOUS else []),
+            *([f"packed-{len(self.cu_seqlens) - 1}"] if self.cu_seqlens is not None else []),
+            f"w{self.world_size}",
+        ]
+        return "-".join(words)
+
+    @property
+    def shards(self) -> SequenceShards:
+        """Who has which part of the sequence."""
+        return SequenceShards(self.sequence, self.world_size, self.sharding)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a rank's queries and outputs."""
+        return self.batch if self._kind is AttentionKind.DECODE else self.shards.rows
+
+    @property
+    def capacity(self) -> int:
+        """Of DECODE, the keys of each sequence for which a rank has room."""
+        return -(-self.sequence // self.world_size)
+
+    @property
+    def row(self) -> tuple[int, int]:
+        """Elements of a row of queries and outputs, and of one of keys and values."""
+        batch = 1 if self._kind is AttentionKind.DECODE else self.batch
+        return batch * self.heads * self.head_dim, batch * self.kv_heads * self.head_dim
+
+    def columns(self, rank: int, heads: int) -> tuple[int, int]:
+        """Of ULYSSES, which columns of tensors with so many heads a rank takes."""
+        heads *= self.batch
+        own = max(1, heads // self.world_size)
+        first = rank * heads // self.world_size
+        return first * self.head_dim, (first + own) * self.head_dim
+
+    def tables(self, rank: int, config: AttentionConfig) -> dict[str, npt.NDArray[np.int32]]:
+        """What a call takes besides queries, keys, values and lengths, by name."""
+        if self._kind is AttentionKind.DECODE:
+            return {}
+        tables = {}
+        if self.causal and self._kind.gathers:
+            tables["positions"] = self.shards.positions(rank)
+        if self.cu_seqlens is not None:
+            from syncopate.kernels.sequence_tiles import SequenceTiles
+
+            tables["tiles"] = SequenceTiles(
+                self.shards, config.block_m, config.block_n, self.causal, self.cu_seqlens
+            ).table(rank)
+        return tables
+
+    def choose_config(self) -> AttentionConfig | DecodeConfig:
+        """The tiles that `compile` takes if it is given none."""
+        from syncopate.kernels import AttentionConfig, DecodeConfig
+
+        if self._kind is AttentionKind.DECODE:
+            return DecodeConfig.choose(self.batch, self.kv_heads, self.capacity)
+        return AttentionConfig.choose(self.head_dim)
+
+    def make_plan(
+        self, strategy: Strategy, config: AttentionConfig | DecodeConfig | None = None
+    ) -> tuple[Plan, dict[str, Any]]:
+        """The communication, and what the kernel is bound to: keyword arguments of `syncopate.compile`.
+
+        Raises:
+            PlanError: The strategy does not go with the workload.
+        """
+        from syncopate.plan import Plan
+
+        plan = Plan(self._kind.value, [self.world_size])
+        make = {AttentionKind.DECODE: self._decode, AttentionKind.ULYSSES: self._exchange}
+        return plan, make.get(self._kind, self._gather)(
+            plan, self._adapt(strategy), config or self.choose_config()
+        )
+
+    def compile(
+        self,
+        strategy: Strategy | None = None,
+        *,
+        config: AttentionConfig | DecodeConfig | None = None,
+        target: Target | str = "sm_90",
+        **options: Any,
+    ) -> Program:
+        """Compiles the workload.
+
+        Args:
+            strategy: The choices; the defaults if it is left out. Of RING, the algorithm is a ring in any case.
+            config: The tiles; those of `choose_config` if it is left out.
+            target: What to compile for.
+            **options: What `syncopate.compile` takes besides, such as `timeout`.
+
+        Returns:
+            A program that takes `q`, `k` and `v`, what `tables` gives, and, of DECODE, `lengths`.
+
+        Raises:
+            SyncopateError: As for `syncopate.compile`.
+        """
+        import syncopate
+        from syncopate import kernels
+
+        strategy = self._adapt(strategy or Strategy())
+        plan, bound = self.make_plan(strategy, config)
+        decodes = self._kind is AttentionKind.DECODE
+        kernel = kernels.decode_attention if decodes else kernels.attention
+        return syncopate.compile(kernel, plan, **bound, strategy=strategy, target=target, **options)
+
+    def load(
+        self,
+        group: Group,
+        strategy: Strategy | None = None,
+        *,
+        config: AttentionConfig | DecodeConfig | None = None,
+        target: Target | str = "sm_90",
+        **options: Any,
+    ) -> LoadedAttention:
+        """Compiles and loads. Collective over the group; not during a graph capture.
+
+        Args:
+            group: The ranks.
+            strategy: As for `compile`.
+            config: As for `compile`.
+            target: As for `compile`.
+            **options: As for `compile`.
+
+        Returns:
+            What takes a rank's queries, keys and values, and returns its outputs and logarithms.
+
+        Raises:
+            SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
+        """
+        from syncopate.workloads.loaded_attention import LoadedAttention
+
+        config = config or self.choose_config()
+        program = self.compile(strategy, config=config, target=target, **options)
+        return LoadedAttention(self, program, group, config)
+
+    def _adapt(self, strategy: Strategy) -> Strategy:
+        if self._kind is not AttentionKind.RING:
+            return strategy
+        return dataclasses.replace(strategy, algorithm=Algorithm.RING)
+
+    def _gather(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
+        from syncopate.kernels import bind_attention
+        from syncopate.plan.sequence import gather_sequence
+
+        k, v = (plan.buffer(name, (self.sequence, self.row[1]), self.dtype) for name in "kv")
+        gather_sequence(plan, [k, v], self.shards, strategy)
+        return bind_attention(
+            k,
+            v,
+            self.batch * self.heads,
+            self.head_dim,
+            self.shards,
+            config,
+            causal=self.causal,
+            cu_seqlens=self.cu_seqlens,
+        )
+
+    def _exchange(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
+        from syncopate.kernels import bind_attention
+        from syncopate.plan.heads import gather_heads, scatter_heads
+
+        shards, ranks = self.shards, range(self.world_size)
+        of_queries, of_keys = (
+            [self.columns(rank, heads) for rank in ranks] for heads in (self.heads, self.kv_heads)
+        )
+
+        def exchanged(name: str, parts: list[tuple[int, int]], row: int) -> tuple[Any, Any]:
+            width = parts[0][1] - parts[0][0]
+            return (
+                plan.buffer(name, (shards.rows, row), self.dtype),
+                plan.buffer(f"{name}_heads", (shards.length, width), self.dtype),
+            )
+
+        q, k, v = (
+            (*exchanged(name, parts, row), parts)
+            for name, parts, row in zip("qkv", (of_queries, of_keys, of_keys), (*self.row, self.row[1]), strict=True)
+        )  # fmt: skip
+        scatter_heads(plan, [q, k, v], shards, strategy)
+        o, o_heads = exchanged("o", of_queries, self.row[0])
+        gather_heads(plan, o_heads, o, of_queries, shards, strategy)
+        return bind_attention(
+            k[1],
+            v[1],
+            self.batch * self.heads // self.world_size,
+            self.head_dim,
+            SequenceShards(self.sequence, 1),
+            config,
+            causal=self.causal,
+            q=q[1],
+            o=o_heads,
+        )
+
+    def _decode(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
+        from syncopate.kernels import bind_decode_attention
+        from syncopate.kernels.bind_decode import partial_shape
+        from syncopate.plan.templates import all_gather_tiles
+
+        sizes = (self.batch, self.heads, self.kv_heads, self.head_dim)
+        shape = partial_shape(*sizes, config)
+        part = plan.buffer("part", shape, "f32")
+        gathered = plan.buffer("gathered", (self.world_size, *shape[1:]), "f32")
+        all_gather_tiles(plan, part, gathered, strategy, returned=False)
+        return bind_decode_attention(part, gathered, *sizes, self.capacity, self.dtype, config)
+
+    @property
+    def _kind(self) -> AttentionKind:
+        return AttentionKind(self.kind)
