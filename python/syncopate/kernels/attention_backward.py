@@ -62,14 +62,19 @@ def attention_backward_q(
     scale_log2 = scale * _LOG2_E
     columns = tl.arange(0, BLOCK_N)
     for t in tl.range(tl.program_id(0), HEADS * tiles_m, NUM_SMS):
-        h, m, _ = sy.tile(t, t // tiles_m, t % tiles_m)
+        # Causal tiles with the most keys come first.
+        m = tiles_m - 1 - t % tiles_m if CAUSAL else t % tiles_m
+        h, m, _ = sy.tile(t, t // tiles_m, m)
         rows = m * BLOCK_M + tl.arange(0, BLOCK_M)
         last = tl.full((BLOCK_M,), SK - 1, tl.int32)
         end = tl.cdiv(SK, BLOCK_N)
+        whole = SK
         if CAUSAL:
             places = tl.load(positions_ptr + rows, mask=rows < SQ, other=-1)
             last = tl.minimum(places, last)
             end = (tl.max(last) + BLOCK_N) // BLOCK_N
+            # Rows that are not stored need no mask.
+            whole = tl.min(tl.where(rows < SQ, last, SK - 1)) + 1
         o = o_desc.load([m * BLOCK_M, h * HEAD_DIM])
         do = do_desc.load([m * BLOCK_M, h * HEAD_DIM])
         delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
@@ -83,9 +88,10 @@ def attention_backward_q(
             k = k_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
             v = v_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
             weights = tl.math.exp2(tl.dot(q, k.T) * scale_log2 - lse[:, None])
-            if CAUSAL or RAGGED:
-                kept = (n * BLOCK_N + columns)[None, :] <= last[:, None]
-                weights = tl.where(kept, weights, 0.0)
+            if CAUSAL or RAGGED:  # noqa: SIM102 (the one is known to the compiler, the other at run time)
+                if n * BLOCK_N + BLOCK_N > whole:
+                    kept = columns[None, :] <= (last - n * BLOCK_N)[:, None]
+                    weights = tl.where(kept, weights, 0.0)
             ds = weights * (tl.dot(do, v.T) - delta[:, None])
             dq = tl.dot(ds.to(k.dtype), k, dq)
         dq_desc.store([m * BLOCK_M, h * HEAD_DIM], (dq * scale).to(dq_desc.dtype))
