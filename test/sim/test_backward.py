@@ -8,6 +8,7 @@ from sim_backward import BACKWARD, BackwardCase, differentiate
 from sim_sequences import attend
 from sim_table import options_of
 
+from syncopate import Strategy
 from syncopate.sim.simulate import simulate
 
 TOLERANCE = {"f16": 3e-3, "bf16": 2e-2}
@@ -92,3 +93,15 @@ def test_gradients_are_the_same_bits_every_time():
     first, *others = (_run_kv(case, given, of_q, seed) for seed in range(3))
     for other in others:
         assert all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_what_others_wait_for_is_computed_before_own_gradients():
+    """Around the ring, the sum of the keys of the rank before sets out first; the own keys' comes home last."""
+    case = BackwardCase(
+        4, 256, heads=1, kept=True, strategy=Strategy(algorithm="ring", direction="pull")
+    )
+    for rank in range(4):
+        tiles = case.build_kv().rank_tables(rank)["tiles"].rows()
+        owners = [tile["c1"] * case.config.block_n // case.shards.block for tile in tiles]
+        assert owners[:2] == [(rank - 1) % 4] * 2
+        assert owners[-2:] == [rank] * 2

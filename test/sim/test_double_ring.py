@@ -51,14 +51,14 @@ CASES = {
         sharding=Sharding.ZIGZAG,
         strategy=Strategy(**RINGS, direction="pull", realization="tma_colocated"),
     ),
-    "three in a node, zig-zag, engines between": DoubleRing(
+    "three in a node, zig-zag, NCCL between": DoubleRing(
         6,
         370,
         heads=1,
         kv_heads=1,
         causal=True,
         sharding=Sharding.ZIGZAG,
-        strategy=Strategy(**RINGS, between="copy_engine"),
+        strategy=Strategy(**RINGS, between="nccl"),
         mesh=(2, 3),
     ),
     "three nodes, causal": DoubleRing(
