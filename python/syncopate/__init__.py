@@ -42,12 +42,13 @@ if TYPE_CHECKING:
         compile as compile,
     )
     from syncopate.plan import Buffer, Chunk, Plan, Token
-    from syncopate.workloads import GemmWorkload
+    from syncopate.workloads import AttentionWorkload, GemmWorkload
 
 __version__ = "0.1.0"
 
 # All but `compile`, which would hide the built-in function behind an import of everything.
 __all__ = [
+    "AttentionWorkload",
     "BudgetError",
     "Buffer",
     "Chunk",
@@ -76,7 +77,7 @@ __all__ = [
 # Loaded when first used: the compiler brings in Triton, plans bring in MLIR.
 _HOMES = {
     **dict.fromkeys(("Buffer", "Chunk", "Plan", "Token"), "plan"),
-    "GemmWorkload": "workloads",
+    **dict.fromkeys(("AttentionWorkload", "GemmWorkload"), "workloads"),
     **dict.fromkeys(
         (
             "Ctas",

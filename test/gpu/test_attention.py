@@ -6,6 +6,7 @@ from processes import expect_all_pass
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 import torch
+from attention_kinds import KINDS
 from sequences import CALLS, SEQUENCES
 
 from syncopate.runtime import load
@@ -31,3 +32,11 @@ def test_ranks_on_one_gpu(groups, case, world):
             for rank, found in enumerate(results):
                 case.check(world, rank, drawn, found)
         loaded.synchronize()
+
+
+@pytest.mark.gpu(1)
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize("case", KINDS.values(), ids=KINDS)
+def test_kinds_on_one_gpu(groups, case, world):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    case.run(groups(world), 96 // world)

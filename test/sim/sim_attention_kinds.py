@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import MACHINE_CODE
 from sim_sequences import attend
 
 import syncopate
@@ -35,7 +36,7 @@ class KindCase:
     @functools.cache  # noqa: B019
     def build(self) -> Any:
         """Compiles it, once."""
-        return self.workload.compile(self.strategy, config=self.config, machine_code=False)
+        return self.workload.compile(self.strategy, config=self.config, machine_code=MACHINE_CODE)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""

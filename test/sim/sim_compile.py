@@ -13,5 +13,8 @@ def _has_driver() -> bool:
         return False
 
 
-compile_program = functools.partial(syncopate.compile, machine_code=_has_driver())
-"""`syncopate.compile` that makes machine code only where it can run: nothing else takes most tests as long."""
+MACHINE_CODE = _has_driver()
+"""Whether to make machine code: only where it can run, as nothing else takes most tests as long."""
+
+compile_program = functools.partial(syncopate.compile, machine_code=MACHINE_CODE)
+"""`syncopate.compile`, likewise."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import MACHINE_CODE
 
 import syncopate
 from syncopate.choices import Algorithm
@@ -92,7 +93,7 @@ class AttentionCase:
             dtype=self.dtype,
             sharding=self.sharding,
         )
-        return workload.compile(self.strategy, config=self.config, machine_code=False)
+        return workload.compile(self.strategy, config=self.config, machine_code=MACHINE_CODE)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from syncopate.errors import PlanError
@@ -22,11 +23,13 @@ def scatter_heads(
     exchanges: Sequence[tuple[Buffer, Buffer, Sequence[Columns]]],
     shards: SequenceShards,
     strategy: Strategy | None = None,
+    *,
+    groups: int = 1,
 ) -> Token:
     """Says that each rank holds its rows of a sequence, and brings each rank the columns of its heads of all rows.
 
-    What belongs to the same rows, such as queries, keys and values, comes together: a rank's own first, then those of
-    the next one.
+    Heads come one group after another, so that tiles of the first can start early. Of a group, what belongs to the same
+    rows, such as queries, keys and values, comes together: a rank's own rows first, then those of the next one.
 
     Args:
         plan: The plan.
@@ -35,6 +38,7 @@ def scatter_heads(
             the same.
         shards: Who has which rows, contiguous ones.
         strategy: The choices.
+        groups: Groups of a rank's heads, which divide the columns of each tensor.
 
     Returns:
         The token that every rank has all that it gets.
@@ -46,15 +50,16 @@ def scatter_heads(
     plan.follow(strategy)
     _check_shards(plan, shards)
     for given, received, parts in exchanges:
-        _check_shapes(given, received, parts, shards)
+        _check_shapes(given, received, parts, shards, groups)
         for rank in range(plan.world_size):
             plan.input(given[: _count_rows(shards, rank)], rank=rank)
     arrived = []
-    for distance in range(plan.world_size):
+    for group, distance in itertools.product(range(groups), range(plan.world_size)):
         for rank in range(plan.world_size):
             origin = (rank + distance) % plan.world_size
             for given, received, parts in exchanges:
-                src, dst = _match(given, received, parts[rank], shards, origin)
+                columns = _piece(received.shape[1], group, groups)
+                src, dst = _match(given, received, parts[rank], columns, shards, origin)
                 arrived.append(add_transfer(plan, src, dst, origin, rank, [], strategy))
     return plan.join(arrived)
 
@@ -66,8 +71,12 @@ def gather_heads(
     parts: Sequence[Columns],
     shards: SequenceShards,
     strategy: Strategy | None = None,
+    *,
+    groups: int = 1,
 ) -> list[Token]:
     """Brings each rank its rows of what the tiles of all ranks compute, each the columns of its heads.
+
+    Each group of heads goes as soon as it is computed.
 
     Args:
         plan: The plan.
@@ -76,6 +85,7 @@ def gather_heads(
         parts: By rank, which columns of `returned` it computes: those of all ranks are all, each once.
         shards: Who has which rows, contiguous ones.
         strategy: The choices.
+        groups: As for `scatter_heads`.
 
     Returns:
         By rank, the token that its rows are there.
@@ -86,14 +96,15 @@ def gather_heads(
     strategy = strategy or Strategy()
     plan.follow(strategy)
     _check_shards(plan, shards)
-    _check_shapes(returned, computed, parts, shards)
+    _check_shapes(returned, computed, parts, shards, groups)
     ranks = range(plan.world_size)
     made = [plan.produce(computed[:], rank=rank) for rank in ranks]
     arrived: list[list[Token]] = [[] for _ in ranks]
-    for distance in ranks:
+    for group, distance in itertools.product(range(groups), ranks):
         for source in ranks:
             owner = (source + distance) % plan.world_size
-            dst, src = _match(returned, computed, parts[source], shards, owner)
+            columns = _piece(computed.shape[1], group, groups)
+            dst, src = _match(returned, computed, parts[source], columns, shards, owner)
             arrived[owner].append(
                 add_transfer(plan, src, dst, source, owner, [made[source]], strategy)
             )
@@ -106,12 +117,23 @@ def _count_rows(shards: SequenceShards, rank: int) -> int:
     return sum(end - begin for begin, end in shards.ranges(rank))
 
 
+def _piece(width: int, group: int, groups: int) -> slice:
+    """The columns of a group of a rank's heads."""
+    return slice(group * width // groups, (group + 1) * width // groups)
+
+
 def _match(
-    shared: Buffer, whole: Buffer, columns: Columns, shards: SequenceShards, owner: int
+    shared: Buffer,
+    whole: Buffer,
+    part: Columns,
+    columns: slice,
+    shards: SequenceShards,
+    owner: int,
 ) -> tuple[Chunk, Chunk]:
-    """The rows of one rank in its own tensor, and in that of the rank that has these columns."""
+    """The rows of one rank in its own tensor, and in that of the rank that has a part, of some columns of the part."""
     ((begin, end),) = shards.ranges(owner)
-    return shared[: end - begin, slice(*columns)], whole[begin:end]
+    own = shared[: end - begin, part[0] + columns.start : part[0] + columns.stop]
+    return own, whole[begin:end, columns]
 
 
 def _check_shards(plan: Plan, shards: SequenceShards) -> None:
@@ -132,7 +154,11 @@ def _check_shards(plan: Plan, shards: SequenceShards) -> None:
 
 
 def _check_shapes(
-    shared: Buffer, whole: Buffer, parts: Sequence[Columns], shards: SequenceShards
+    shared: Buffer,
+    whole: Buffer,
+    parts: Sequence[Columns],
+    shards: SequenceShards,
+    groups: int,
 ) -> None:
     """Raises PlanError unless rows are those of the shards, and all parts of as many columns as a rank has."""
     for buffer, rows in ((shared, shards.rows), (whole, shards.length)):
@@ -141,6 +167,10 @@ def _check_shapes(
                 f"buffer {buffer.name}: expects [{rows}, columns], but got {list(buffer.shape)}"
             )
     width = whole.shape[1]
+    if type(groups) is not int or groups < 1 or width % groups:
+        raise PlanError(
+            f"groups: expects a divisor of the {width} columns of buffer {whole.name}, but got {groups!r}"
+        )
     for rank, (begin, end) in enumerate(parts):
         if not 0 <= begin < end <= shared.shape[1] or end - begin != width:
             raise PlanError(

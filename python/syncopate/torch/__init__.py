@@ -17,6 +17,8 @@ from syncopate.torch.functional import (
     matmul_all_reduce,
     matmul_all_to_all,
     matmul_reduce_scatter,
+    ring_attention,
+    ulysses_attention,
 )
 from syncopate.torch.fusion import CollectiveFusion, fuse_collectives
 from syncopate.torch.modules import ColumnParallelLinear, RowParallelLinear
@@ -36,5 +38,7 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "ring_attention",
     "synchronize",
+    "ulysses_attention",
 ]

@@ -28,6 +28,8 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "ring_attention",
+    "ulysses_attention",
 ]
 
 
@@ -181,6 +183,74 @@ def matmul_all_to_all(
     _divides("A: dimension 0", A, name)
     made = torch.ops.syncopate.matmul_all_to_all(_flat(A), B, name, _spell(strategy))
     return _unflat(made, A)
+
+
+def ring_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    group_name: GroupLike,
+    *,
+    causal: bool = False,
+    zigzag: bool = False,
+    strategy: StrategyLike = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention of a sequence of which each rank has a part; keys and values go around while they are used.
+
+    It has no gradient.
+
+    Args:
+        q: This rank's queries, [rows, heads, head_dim], float16 or bfloat16; all ranks have as many rows.
+        k: Its keys, [rows, kv_heads, head_dim].
+        v: Its values, likewise.
+        group_name: As for `all_gather_matmul`.
+        causal: Whether a query takes the keys up to its own place only.
+        zigzag: Whether rank r has, in place of the r-th block of as many as there are ranks, the r-th from either end
+            of twice as many; causal attention is then about as much work for each rank.
+        strategy: A `syncopate.Strategy`, or None for the default.
+
+    Returns:
+        Outputs, like q, and float32 [heads, rows]: the natural logarithm of the sum of the exponentials of each query's
+        scores.
+
+    Raises:
+        SyncopateError: An argument is wrong, or the ranks do not make the same call.
+    """
+    made: tuple[torch.Tensor, torch.Tensor] = torch.ops.syncopate.ring_attention(
+        q, k, v, causal, zigzag, name_group(group_name), _spell(strategy)
+    )
+    return made
+
+
+def ulysses_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    group_name: GroupLike,
+    *,
+    causal: bool = False,
+    strategy: StrategyLike = None,
+) -> torch.Tensor:
+    """The same attention, where each rank computes some heads for all of the sequence, and outputs go back.
+
+    Args:
+        q: As for `ring_attention`; the ranks divide the heads.
+        k: Likewise; the ranks divide the heads, or these divide the ranks.
+        v: Likewise.
+        group_name: As for `all_gather_matmul`.
+        causal: As for `ring_attention`.
+        strategy: As for `ring_attention`.
+
+    Returns:
+        Outputs, like q.
+
+    Raises:
+        SyncopateError: An argument is wrong, or the ranks do not make the same call.
+    """
+    made: torch.Tensor = torch.ops.syncopate.ulysses_attention(
+        q, k, v, causal, name_group(group_name), _spell(strategy)
+    )
+    return made
 
 
 def _leading(what: str, dim: int, a: torch.Tensor) -> int:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import torch
 
+from syncopate.plan.sequence import Sharding
 from syncopate.torch.groups import count_ranks
-from syncopate.torch.programs import run
-from syncopate.workloads import GemmKind
+from syncopate.torch.programs import run, run_attention
+from syncopate.workloads import AttentionKind, GemmKind
 
 __all__ = [
     "all_gather_matmul",
@@ -20,6 +21,8 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "ring_attention",
+    "ulysses_attention",
 ]
 
 
@@ -73,6 +76,36 @@ def matmul_all_to_all(
     """What has been received is copied."""
     made: torch.Tensor = run(GemmKind.GEMM_A2A, A, B, group_name, strategy)
     return made.clone()
+
+
+def ring_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+    strategy: str,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both are new."""
+    sharding = Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
+    o, lse = run_attention(AttentionKind.RING, q, k, v, causal, sharding, group_name, strategy)
+    return o.view(q.shape), lse
+
+
+def ulysses_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    group_name: str,
+    strategy: str,
+) -> torch.Tensor:
+    """What has been received is copied."""
+    o, _ = run_attention(
+        AttentionKind.ULYSSES, q, k, v, causal, Sharding.CONTIGUOUS, group_name, strategy
+    )
+    return o.clone().view(q.shape)
 
 
 def _new(view: torch.Tensor, reduce_op: str, group_name: str) -> torch.Tensor:

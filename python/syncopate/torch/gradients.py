@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from syncopate.errors import SyncopateError
 from syncopate.torch import collectives
 from syncopate.torch.groups import count_ranks
 from syncopate.torch.layout import is_column_major
@@ -25,11 +26,15 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "ring_attention",
     "save_all_gather_matmul",
     "save_all_to_all_matmul",
     "save_matmul_all_reduce",
     "save_matmul_all_to_all",
     "save_matmul_reduce_scatter",
+    "save_ring_attention",
+    "save_ulysses_attention",
+    "ulysses_attention",
 ]
 
 
@@ -165,3 +170,17 @@ def matmul_all_to_all(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
 def _share(grad: torch.Tensor, reduce_op: str, group_name: str) -> torch.Tensor:
     """The gradient of the sum, of which an average is a share."""
     return grad / count_ranks(group_name) if reduce_op == "avg" else grad
+
+
+def save_ring_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Saves nothing."""
+
+
+def ring_attention(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+    """There is none."""
+    raise SyncopateError(
+        "attention: expects no gradient to be asked for, which it does not have; call it under torch.no_grad()"
+    )
+
+
+save_ulysses_attention, ulysses_attention = save_ring_attention, ring_attention

@@ -13,6 +13,7 @@ from syncopate.torch.groups import count_ranks
 __all__ = [
     "align",
     "arrange_weight",
+    "check_attention",
     "check_factors",
     "check_reduction",
     "divide_rows",
@@ -51,6 +52,26 @@ def check_factors(a: torch.Tensor, weights: Sequence[torch.Tensor]) -> None:
             raise SyncopateError(
                 f"{name}: expects a tensor on {a.device}, as A, but got one on {b.device}"
             )
+
+
+def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+    """Raises SyncopateError unless queries go with keys and values, each [rows, heads, head_dim]."""
+    if q.dim() != 3:
+        raise SyncopateError(f"q: expects [rows, heads, head_dim], but got {q.dim()} dimensions")
+    for name, x in (("k", k), ("v", v)):
+        rows, _, head_dim = q.shape
+        if x.shape != k.shape or x.dim() != 3 or (x.shape[0], x.shape[2]) != (rows, head_dim):
+            raise SyncopateError(
+                f"{name}: expects [{rows}, kv_heads, {head_dim}], as q and k have, but got {list(x.shape)}"
+            )
+        if x.dtype != q.dtype or x.device != q.device:
+            raise SyncopateError(
+                f"{name}: expects {q.dtype} on {q.device}, as q, but got {x.dtype} on {x.device}"
+            )
+    if q.shape[1] % k.shape[1]:
+        raise SyncopateError(
+            f"q: expects a multiple of the {k.shape[1]} heads of keys, but got {q.shape[1]}"
+        )
 
 
 def check_reduction(reduce_op: str) -> None:

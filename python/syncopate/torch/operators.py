@@ -29,6 +29,10 @@ SCHEMAS: Final = {
     ),
     "all_to_all_matmul": "(Tensor A, Tensor B, str group_name, bool return_A, str strategy) -> Tensor[]",
     "matmul_all_to_all": "(Tensor A, Tensor B, str group_name, str strategy) -> Tensor",
+    "ring_attention": (
+        "(Tensor q, Tensor k, Tensor v, bool causal, bool zigzag, str group_name, str strategy) -> (Tensor, Tensor)"
+    ),
+    "ulysses_attention": "(Tensor q, Tensor k, Tensor v, bool causal, str group_name, str strategy) -> Tensor",
 }
 """The operators: what they take, and what they give."""
 
@@ -65,6 +69,7 @@ def _with_autocast(operator: Implementation, device: str, key: str) -> Implement
 
 
 def _register(name: str) -> None:
+    """Adds the operator whose parts have its name in the modules for them."""
     _library.define(name + SCHEMAS[name], tags=_TAGS)
     operator = getattr(torch.ops.syncopate, name).default
     group = [argument.name for argument in operator._schema.arguments].index("group_name")

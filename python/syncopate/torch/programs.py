@@ -14,21 +14,31 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
+from syncopate.plan.sequence import Sharding
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.agreement import Comparison
 from syncopate.torch.groups import GroupLike, find_group, name_group
 from syncopate.torch.layout import align, arrange_weight, name_elements
-from syncopate.workloads import GemmKind, GemmWorkload
+from syncopate.workloads import AttentionKind, AttentionWorkload, GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
+from syncopate.workloads.loaded_attention import LoadedAttention
 
-__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "close_programs", "run", "synchronize"]
+__all__ = [
+    "AUTO",
+    "PROGRAMS_KEPT",
+    "ROWS_KEPT",
+    "close_programs",
+    "run",
+    "run_attention",
+    "synchronize",
+]
 
 AUTO: Final = "auto"
 """The strategy that is chosen; see docs/tuning.md. An empty text is the default, others are names of strategies."""
@@ -45,21 +55,47 @@ _FAULTS: Final = (DeviceWaitTimeout, PeerFault)
 _Result = TypeVar("_Result")
 
 
+_Workload: TypeAlias = GemmWorkload | AttentionWorkload
+_Loaded: TypeAlias = LoadedGemm | LoadedAttention
+
+
 @dataclass
 class _Entry:
-    workload: GemmWorkload
+    workload: _Workload
     strategy: str
-    loaded: LoadedGemm
+    loaded: _Loaded
     captured: bool = False
 
     @property
-    def family(self) -> tuple[GemmWorkload, str]:
+    def family(self) -> tuple[_Workload, str]:
         """What it shares with programs of other M."""
         return _family(self.workload, self.strategy)
 
 
-def _family(workload: GemmWorkload, strategy: str) -> tuple[GemmWorkload, str]:
-    return replace(workload, m=workload.world_size), strategy
+def _family(workload: _Workload, strategy: str) -> tuple[_Workload, str]:
+    if isinstance(workload, GemmWorkload):
+        return replace(workload, m=workload.world_size), strategy
+    return workload, strategy
+
+
+def _rows(workload: _Workload) -> int | None:
+    return workload.m if isinstance(workload, GemmWorkload) else None
+
+
+def _facts(workload: _Workload) -> dict[str, Any]:
+    """What ranks compare before they make a program."""
+    if isinstance(workload, AttentionWorkload):
+        return {"operator": workload.name}
+    return {
+        "operator": GemmKind(workload.kind).value,
+        "m": workload.m,
+        "n": workload.n,
+        "k": workload.k,
+        "dtype": workload.dtype,
+        "transposed B": workload.transpose_b,
+        "pitch of B": workload.weight_pitch,
+        "returned A": workload.returns_a,
+    }
 
 
 class _Programs:
@@ -74,7 +110,7 @@ class _Programs:
         rank = dist.get_rank(group)
         self.comparison = Comparison(store, rank, self.world_size, number=compared)
 
-    def find(self, key: Any, make: Callable[[], GemmWorkload], strategy: str) -> LoadedGemm:
+    def find(self, key: Any, make: Callable[[], _Workload], strategy: str) -> _Loaded:
         """The program of a call, made if there is none."""
         capturing = torch.cuda.is_current_stream_capturing()
         entry = self._entries.get(key)
@@ -91,7 +127,7 @@ class _Programs:
         entry.captured |= capturing
         return entry.loaded
 
-    def _make(self, workload: GemmWorkload, strategy: str) -> _Entry:
+    def _make(self, workload: _Workload, strategy: str) -> _Entry:
         import syncopate
 
         target = syncopate.Target.current()
@@ -99,16 +135,9 @@ class _Programs:
         place = self._find_place(family)
         self.comparison.compare(
             {
-                "operator": GemmKind(workload.kind).value,
-                "m": workload.m,
-                "n": workload.n,
-                "k": workload.k,
-                "dtype": workload.dtype,
-                "transposed B": workload.transpose_b,
-                "pitch of B": workload.weight_pitch,
-                "returned A": workload.returns_a,
+                **_facts(workload),
                 "strategy": strategy,
-                "in place of m": None if place is None else self._entries[place].workload.m,
+                "in place of m": None if place is None else _rows(self._entries[place].workload),
                 "target": str(target),
                 "multiprocessors": target.num_sms,
                 "version": syncopate.__version__,
@@ -119,18 +148,23 @@ class _Programs:
         if old is None:
             return _Entry(workload, strategy, self._load(workload, program))
         try:
-            old.loaded.reschedule(workload, program)
+            # Only programs of products have others in whose place they may come.
+            cast("LoadedGemm", old.loaded).reschedule(cast("GemmWorkload", workload), program)
         except BaseException:
             # Nobody else has it any more.
             old.loaded.close()
             raise
         return _Entry(workload, strategy, old.loaded)
 
-    def _compile(self, workload: GemmWorkload, strategy: str, target: Any) -> Any:
+    def _compile(self, workload: _Workload, strategy: str, target: Any) -> Any:
         """The program, once all ranks have one: loading it is collective, and none must wait there for another."""
         program, problem = None, None
         try:
-            program = workload.packed().compile(self._choose(strategy), target=target)
+            if isinstance(workload, AttentionWorkload):
+                chosen = None if strategy == AUTO else self._choose(strategy)
+                program = workload.compile(chosen, target=target)
+            else:
+                program = workload.packed().compile(self._choose(strategy), target=target)
         except Exception as error:
             problem = error
         said = None if problem is None else f"{type(problem).__name__}: {problem}"
@@ -143,9 +177,12 @@ class _Programs:
                 raise SyncopateError(f"{workload.name}: rank {rank} has not compiled it: {other}")
         return program
 
-    def _load(self, workload: GemmWorkload, program: Any) -> LoadedGemm:
+    def _load(self, workload: _Workload, program: Any) -> _Loaded:
         from syncopate.runtime import ProcessGroup
 
+        if isinstance(workload, AttentionWorkload):
+            config = workload.choose_config()
+            return LoadedAttention(workload, program, ProcessGroup(self.group), config)
         return LoadedGemm(workload, program, ProcessGroup(self.group))
 
     def _choose(self, strategy: str) -> Any:
@@ -156,7 +193,7 @@ class _Programs:
             return Auto(agreement=Processes(self.group))
         return read_strategy_name(strategy) if strategy else None
 
-    def _find_place(self, family: tuple[GemmWorkload, str]) -> Any:
+    def _find_place(self, family: tuple[_Workload, str]) -> Any:
         """The key of the program that may become one more of a family; None if there is room for another."""
         like = [
             key
@@ -165,7 +202,7 @@ class _Programs:
         ]
         return like[0] if len(like) >= ROWS_KEPT else None
 
-    def _make_room(self, family: tuple[GemmWorkload, str]) -> _Entry | None:
+    def _make_room(self, family: tuple[_Workload, str]) -> _Entry | None:
         """Drops a program if there are too many; gives back one that may become the new one."""
         place = self._find_place(family)
         if place is not None:
@@ -297,26 +334,91 @@ def run(
     a = align(a)
     b, transpose_b, pitch = arrange_weight(b)
     key = (kind, a.shape, b.shape, dtype, transpose_b, pitch, returns_a, strategy)
+
+    def describe(world_size: int) -> GemmWorkload:
+        rows, k = a.shape
+        return GemmWorkload(
+            kind,
+            rows * world_size if kind is GemmKind.AG_GEMM else rows,
+            b.shape[1] if transpose_b else b.shape[0],
+            k,
+            world_size,
+            dtype,
+            weight_pitch=pitch,
+            transpose_b=transpose_b,
+            returns_a=returns_a,
+        )
+
+    return _call(group_name, key, describe, strategy, a=a, b=b)
+
+
+def run_attention(
+    kind: AttentionKind,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    sharding: Sharding,
+    group_name: str,
+    strategy: str,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Runs attention on this rank's GPU.
+
+    Args:
+        kind: Who has what.
+        q: This rank's queries, [rows, heads, head_dim].
+        k: Its keys, as many rows.
+        v: Its values, likewise.
+        causal: Whether a query takes the keys up to its own place only.
+        sharding: How the sequence is cut.
+        group_name: The ranks.
+        strategy: The name of a strategy; `AUTO` or nothing for the default.
+
+    Returns:
+        Outputs, [rows, heads · head_dim], which of ULYSSES lie in memory that the next call of the program writes
+        again, and logarithms.
+
+    Raises:
+        SyncopateError: As for `run`.
+        DeviceWaitTimeout: Likewise.
+        PeerFault: Likewise.
+    """
+    dtype = name_elements(q.dtype)
+    if q.is_cuda:
+        _ensure_context(q.get_device())
+    key = (kind, q.shape, k.shape, dtype, causal, sharding, strategy)
+
+    def describe(world_size: int) -> AttentionWorkload:
+        return AttentionWorkload(
+            kind,
+            q.shape[1],
+            k.shape[1],
+            q.shape[2],
+            q.shape[0] * world_size,
+            world_size,
+            causal=causal,
+            dtype=dtype,
+            sharding=sharding,
+        )
+
+    given = {name: align(x.flatten(1)) for name, x in (("q", q), ("k", k), ("v", v))}
+    made: tuple[torch.Tensor, torch.Tensor] = _call(group_name, key, describe, strategy, **given)
+    return made
+
+
+def _call(
+    group_name: str,
+    key: Any,
+    describe: Callable[[int], _Workload],
+    strategy: str,
+    **tensors: torch.Tensor,
+) -> Any:
+    """Runs the program of a key, made of the workload for so many ranks if there is none."""
     with _lock:
         programs = _programs(group_name)
-
-        def describe() -> GemmWorkload:
-            rows, k = a.shape
-            return GemmWorkload(
-                kind,
-                rows * programs.world_size if kind is GemmKind.AG_GEMM else rows,
-                b.shape[1] if transpose_b else b.shape[0],
-                k,
-                programs.world_size,
-                dtype,
-                weight_pitch=pitch,
-                transpose_b=transpose_b,
-                returns_a=returns_a,
-            )
-
-        loaded = programs.find(key, describe, strategy)
+        loaded: Any = programs.find(key, lambda: describe(programs.world_size), strategy)
         try:
-            return loaded(a=a, b=b)
+            return loaded(**tensors)
         except _FAULTS:
             programs.give_up(key)
             raise

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import torch
 
+from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.torch import collectives
-from syncopate.torch.groups import count_ranks
+from syncopate.torch.groups import count_ranks, find_group
 
 __all__ = [
     "all_gather_matmul",
@@ -18,7 +19,12 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "ring_attention",
+    "ulysses_attention",
 ]
+
+
+_HALVES = (torch.float16, torch.bfloat16)
 
 
 def all_gather_matmul(
@@ -67,3 +73,47 @@ def matmul_all_to_all(
 ) -> torch.Tensor:
     """Multiplies, then exchanges blocks of rows."""
     return collectives.exchange(torch.mm(A, B), group_name)
+
+
+def ring_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+    strategy: str,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gathers keys and values, then weighs values; returns outputs, and the logarithms of the sums of exponentials."""
+    group = find_group(group_name)
+    world, rank = group.size(), group.rank()
+    sharding = Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
+    shards = SequenceShards(len(q) * world, world, sharding)
+    places = [torch.from_numpy(shards.positions(each)).to(q.device) for each in range(world)]
+    shared = q.shape[1] // k.shape[1]
+    keys, values = (
+        collectives.gather(x.flatten(1), group_name)
+        .unflatten(1, x.shape[1:])
+        .transpose(0, 1)
+        .repeat_interleave(shared, 0)
+        for x in (k, v)
+    )
+    scores = q.transpose(0, 1).float() if q.dtype in _HALVES else q.transpose(0, 1)
+    scores = scores @ keys.to(scores.dtype).transpose(1, 2) * q.shape[2] ** -0.5
+    if causal:
+        behind = torch.cat(places)[None, :] > places[rank][:, None]
+        scores = scores.masked_fill(behind, float("-inf"))
+    out = scores.softmax(2) @ values.to(scores.dtype)
+    return out.transpose(0, 1).to(q.dtype).contiguous(), scores.logsumexp(2).float()
+
+
+def ulysses_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    group_name: str,
+    strategy: str,
+) -> torch.Tensor:
+    """The same outputs: who computes them means nothing."""
+    return ring_attention(q, k, v, causal, False, group_name, strategy)[0]

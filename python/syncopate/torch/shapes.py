@@ -10,8 +10,14 @@ from typing import Any, Final
 
 import torch
 
+from syncopate.errors import SyncopateError
 from syncopate.torch.groups import count_ranks
-from syncopate.torch.layout import check_factors, check_reduction, divide_rows
+from syncopate.torch.layout import (
+    check_attention,
+    check_factors,
+    check_reduction,
+    divide_rows,
+)
 
 __all__ = [
     "CHECKS",
@@ -20,6 +26,8 @@ __all__ = [
     "matmul_all_reduce",
     "matmul_all_to_all",
     "matmul_reduce_scatter",
+    "ring_attention",
+    "ulysses_attention",
 ]
 
 
@@ -70,6 +78,51 @@ def matmul_all_to_all(
     return A.new_empty(A.shape[0], B.shape[1])
 
 
+def ring_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+    strategy: str,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Outputs like the queries, and a float32 for each head and row."""
+    return q.new_empty(q.shape), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
+
+
+def ulysses_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    group_name: str,
+    strategy: str,
+) -> torch.Tensor:
+    """Outputs like the queries."""
+    return q.new_empty(q.shape)
+
+
+def _check_ring(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, zigzag: bool, *_: Any
+) -> None:
+    check_attention(q, k, v)
+    if zigzag and q.shape[0] % 2:
+        raise SyncopateError(f"q: expects an even number of rows in zig-zag, but got {q.shape[0]}")
+
+
+def _check_ulysses(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, group_name: str, *_: Any
+) -> None:
+    check_attention(q, k, v)
+    world, kv_heads = count_ranks(group_name), k.shape[1]
+    if q.shape[1] % world or (kv_heads % world and world % kv_heads):
+        raise SyncopateError(
+            f"q: expects heads that {world} ranks divide, and keys whose heads they divide, or that divide them, but "
+            f"got {q.shape[1]} and {kv_heads}"
+        )
+
+
 def _check_gather(A_shard: torch.Tensor, Bs: Sequence[torch.Tensor], *_: Any) -> None:
     check_factors(A_shard, Bs)
 
@@ -98,5 +151,7 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
     "matmul_all_reduce": _check_sum,
     "all_to_all_matmul": _check_exchange,
     "matmul_all_to_all": _check_exchange,
+    "ring_attention": _check_ring,
+    "ulysses_attention": _check_ulysses,
 }
 """By operator: raises SyncopateError if it cannot take its arguments."""

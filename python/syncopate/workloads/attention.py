@@ -272,6 +272,10 @@ class AttentionWorkload:
         return LoadedAttention(self, program, group, config)
 
     def _adapt(self, strategy: Strategy) -> Strategy:
+        if not isinstance(strategy, Strategy):
+            raise SyncopateError(
+                f"strategy: expects a Strategy, as none is chosen for attention, but got {strategy!r:.80}"
+            )
         if self._kind is not AttentionKind.RING:
             return strategy
         return dataclasses.replace(strategy, algorithm=Algorithm.RING)
@@ -313,9 +317,13 @@ class AttentionWorkload:
             (*exchanged(name, parts, row), parts)
             for name, parts, row in zip("qkv", (of_queries, of_keys, of_keys), (*self.row, self.row[1]), strict=True)
         )  # fmt: skip
-        scatter_heads(plan, [q, k, v], shards, strategy)
+        # Heads that share keys come together, and each goes when it is done.
+        local, groups = (
+            max(1, self.batch * n // self.world_size) for n in (self.heads, self.kv_heads)
+        )
+        scatter_heads(plan, [q, k, v], shards, strategy, groups=groups)
         o, o_heads = exchanged("o", of_queries, self.row[0])
-        gather_heads(plan, o_heads, o, of_queries, shards, strategy)
+        gather_heads(plan, o_heads, o, of_queries, shards, strategy, groups=local)
         return bind_attention(
             k[1],
             v[1],

@@ -1,0 +1,105 @@
+"""Attention workloads and their kernels' bindings: what is refused, and what is chosen."""
+
+import re
+
+import pytest
+
+from syncopate import AttentionWorkload, Descriptor, Plan
+from syncopate.errors import PlanError, SyncopateError
+from syncopate.kernels import DecodeConfig, bind_attention
+from syncopate.plan.heads import scatter_heads
+from syncopate.plan.sequence import SequenceShards, Sharding
+
+GOOD = {
+    "kind": "ring",
+    "heads": 4,
+    "kv_heads": 2,
+    "head_dim": 64,
+    "sequence": 130,
+    "world_size": 4,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "double"}, "kind: expects one of sequence_parallel, ring, ulysses, decode, but"),
+        ({"heads": 3}, "heads: expects a multiple of the 2 heads of keys and values, but got 3"),
+        ({"batch": 0}, "batch: expects an integer of at least 1, but got 0"),
+        ({"world_size": 1}, "world_size: expects an integer of at least 2, but got 1"),
+        ({"dtype": "f32"}, "dtype: expects one of f16, bf16, but got 'f32'"),
+        (
+            {"kind": "ulysses", "heads": 6},
+            "heads: expects a multiple of 4 ranks in batch · heads, but got 6",
+        ),
+        (
+            {"kind": "ulysses", "heads": 12, "kv_heads": 3},
+            "kv_heads: expects batch · kv_heads to be a multiple or a divisor of 4 ranks, but got 3",
+        ),
+        (
+            {"kind": "decode", "sharding": Sharding.ZIGZAG},
+            "sharding: expects Sharding.CONTIGUOUS for decode",
+        ),
+        (
+            {"kind": "ulysses", "cu_seqlens": (0, 130)},
+            "cu_seqlens: expects None for ulysses, but got (0, 130)",
+        ),
+    ],
+)
+def test_wrong_workload_is_refused(change, message):
+    with pytest.raises(SyncopateError, match=re.escape(message)):
+        AttentionWorkload(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize("bounds", [(0, 70), (1, 130), (0, 80, 60, 130), (130,), (0, 1.0, 130)])
+def test_wrong_bounds_of_sequences_are_refused(bounds):
+    with pytest.raises(
+        SyncopateError, match="cu_seqlens: expects integers that grow from 0 to 130"
+    ):
+        AttentionWorkload(**GOOD, cu_seqlens=bounds).compile()
+
+
+def test_strategy_is_not_chosen():
+    with pytest.raises(SyncopateError, match="strategy: expects a Strategy"):
+        AttentionWorkload(**GOOD).compile("auto")
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
+def test_scale_that_is_not_positive_is_refused(scale):
+    plan = Plan("p", [2])
+    k, v = (plan.buffer(name, (64, 64), "f16") for name in "kv")
+    with pytest.raises(SyncopateError, match="scale: expects a positive number"):
+        bind_attention(k, v, 1, 64, SequenceShards(64, 2), scale=scale)
+
+
+def test_outputs_of_packed_sequences_stay_on_their_rank():
+    plan = Plan("p", [2])
+    k, v, o = (plan.buffer(name, (64, 64), "f16") for name in "kvo")
+    with pytest.raises(SyncopateError, match="o: expects None with cu_seqlens"):
+        bind_attention(k, v, 1, 64, SequenceShards(64, 1), cu_seqlens=(0, 3, 64), o=o)
+
+
+def test_packed_outputs_are_stored_by_pointers():
+    plan = Plan("p", [2])
+    k, v = (plan.buffer(name, (64, 64), "f16") for name in "kv")
+    whole, packed = (
+        bind_attention(k, v, 1, 64, SequenceShards(64, 1), cu_seqlens=bounds)["bind"]
+        for bounds in (None, (0, 3, 64))
+    )
+    assert isinstance(whole["o_desc"], Descriptor) and whole["o_ptr"] is None
+    assert packed["o_desc"] is None and packed["o_ptr"] is not None
+
+
+def test_heads_are_for_ranks_that_all_have_rows():
+    plan = Plan("p", [4])
+    given, received = plan.buffer("q", (3, 64), "f16"), plan.buffer("r", (9, 16), "f16")
+    parts = [(16 * rank, 16 * rank + 16) for rank in range(4)]
+    with pytest.raises(PlanError, match="shards: expects elements for each of 4 ranks"):
+        scatter_heads(plan, [(given, received, parts)], SequenceShards(9, 4))
+
+
+def test_decoding_cuts_keys_into_as_many_parts_as_there_are_multiprocessors_for():
+    assert DecodeConfig.choose(1, 8, 65536) == DecodeConfig(16, num_ctas=128)
+    assert DecodeConfig.choose(64, 8, 65536) == DecodeConfig(1, num_ctas=132)
+    # No part is less than some blocks.
+    assert DecodeConfig.choose(1, 1, 600) == DecodeConfig(2, num_ctas=2)
