@@ -20,6 +20,13 @@ _LSE_COLUMNS = 4
 _LEAST_ROWS = 16
 """Of the smallest product on tensor cores."""
 
+_WEIGHED = 8192
+"""Elements of partial results that a tile weighs at a time: 64 for each of 128 threads."""
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
+
 
 def partial_shape(
     batch: int, heads: int, kv_heads: int, head_dim: int, config: DecodeConfig
@@ -87,6 +94,7 @@ def bind_decode_attention(
     if not 0 < scale < math.inf:
         raise SyncopateError(f"scale: expects a positive number, but got {scale}")
     group, pairs = heads // kv_heads, batch * kv_heads
+    lanes = _power_of_two(group)
     shape = partial_shape(batch, heads, kv_heads, head_dim, config)
     ranks = gathered.shape[0]
     for name, buffer, expected in (
@@ -97,6 +105,7 @@ def bind_decode_attention(
             raise SyncopateError(
                 f"{name}: expects {list(expected)} of f32, but got {list(buffer.shape)} of {buffer.dtype}"
             )
+    block_p = min(_power_of_two(ranks * config.parts), max(1, _WEIGHED // (lanes * head_dim)))
     partial_tiles = config.count_partial_tiles(batch, kv_heads)
     ctas = config.num_ctas
     first = partial_tiles + ctas
@@ -119,7 +128,9 @@ def bind_decode_attention(
             "PARTS": config.parts,
             "RANKS": ranks,
             "GROUP": group,
-            "ROWS": max(_LEAST_ROWS, 1 << (group - 1).bit_length()),
+            "ROWS": max(_LEAST_ROWS, lanes),
+            "HEADS": lanes,
+            "BLOCK_P": block_p,
             "BLOCK_N": config.block_n,
             "HEAD_DIM": head_dim,
             "WIDTH": shape[2],

@@ -4,7 +4,7 @@
 
 The first tiles each compute what the queries that share keys take from one part of a rank's keys: normalized outputs,
 and the logarithm, in base 2, of their denominators. The last tiles weigh what all parts of all ranks have given, in
-float32 and in the order of the ranks, so that every rank gets the same bits. Between both each program has a tile that
+float32 and in an order that is the same on every rank, and so are the bits. Between both each program has a tile that
 does nothing, since it may not store a tile before the next one has what it waits for.
 """
 
@@ -37,6 +37,8 @@ def decode_attention(
     RANKS,
     GROUP: tl.constexpr,
     ROWS: tl.constexpr,
+    HEADS: tl.constexpr,
+    BLOCK_P: tl.constexpr,
     BLOCK_N: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -50,8 +52,8 @@ def decode_attention(
     [BLOCK_N, HEAD_DIM], of which ``lengths_ptr`` leads to how many of each sequence there are, as i32.
 
     ``part_ptr`` leads to [PAIRS · PARTS · GROUP, WIDTH] of float32 for partial results, each followed by its logarithm
-    in all columns from HEAD_DIM on, and ``gathered_ptr`` to those of all ranks. ROWS is a power of two of at least
-    GROUP. There are NUM_SMS programs.
+    in all columns from HEAD_DIM on, and ``gathered_ptr`` to those of all ranks, of which BLOCK_P parts are weighed at a
+    time. ROWS and HEADS are powers of two of at least GROUP. There are NUM_SMS programs.
     """
     partial_tiles = PAIRS * PARTS
     rows = tl.arange(0, ROWS)
@@ -97,26 +99,31 @@ def decode_attention(
         wide = tl.broadcast_to(lse[:, None], (ROWS, WIDTH - HEAD_DIM))
         tl.store(part_ptr + place[:, None] + behind[None, :], wide, mask=store)
 
-        top = tl.full((ROWS,), _LEAST, tl.float32)
-        total = tl.zeros((ROWS,), tl.float32)
-        out = tl.zeros((ROWS, HEAD_DIM), tl.float32)
-        for i in tl.range(0, tl.where(waits, RANKS * PARTS, 0)):
+        best = tl.full((HEADS,), _LEAST, tl.float32)
+        sums = tl.zeros((HEADS,), tl.float32)
+        result = tl.zeros((HEADS, HEAD_DIM), tl.float32)
+        lanes = tl.arange(0, HEADS)
+        exists = lanes < GROUP
+        for first in tl.range(0, tl.where(waits, RANKS * PARTS, 0), BLOCK_P):
+            i = first + tl.arange(0, BLOCK_P)
             row = (i // PARTS * PAIRS + pair) * PARTS + i % PARTS
-            place = (row * GROUP + rows) * WIDTH
-            part = tl.load(
-                gathered_ptr + place[:, None] + columns[None, :], mask=inside[:, None], other=0.0
-            )
-            lse = tl.load(gathered_ptr + place + HEAD_DIM, mask=inside, other=float("-inf"))
-            higher = tl.maximum(top, lse)
-            weight = tl.math.exp2(lse - higher)
-            fade = tl.math.exp2(top - higher)
-            total = total * fade + weight
-            out = out * fade[:, None] + part * weight[:, None]
-            top = higher
-        takes = total > 0
-        total = tl.where(takes, total, 1.0)
-        out = out * (1 / total)[:, None]
-        store = inside & waits
-        tl.store(o_ptr + at, out.to(o_ptr.dtype.element_ty), mask=store[:, None])
-        lse = tl.where(takes, (top + tl.math.log2(total)) / _LOG2_E, float("-inf"))
+            places = (row[:, None] * GROUP + lanes[None, :]) * WIDTH
+            given = (i < RANKS * PARTS)[:, None] & exists[None, :]
+            logs = tl.load(gathered_ptr + places + HEAD_DIM, mask=given, other=float("-inf"))
+            at_part = gathered_ptr + places[:, :, None] + columns[None, None, :]
+            part = tl.load(at_part, mask=given[:, :, None], other=0.0)
+            higher_best = tl.maximum(best, tl.max(logs, 0))
+            shares = tl.math.exp2(logs - higher_best[None, :])
+            shrink = tl.math.exp2(best - higher_best)
+            sums = sums * shrink + tl.sum(shares, 0)
+            result = result * shrink[:, None] + tl.sum(part * shares[:, :, None], 0)
+            best = higher_best
+        takes = sums > 0
+        sums = tl.where(takes, sums, 1.0)
+        result = result * (1 / sums)[:, None]
+        heads = pair * GROUP + lanes
+        at = heads[:, None] * HEAD_DIM + columns[None, :]
+        store = exists & waits
+        tl.store(o_ptr + at, result.to(o_ptr.dtype.element_ty), mask=store[:, None])
+        lse = tl.where(takes, (best + tl.math.log2(sums)) / _LOG2_E, float("-inf"))
         tl.store(lse_ptr + heads, lse, mask=store)
