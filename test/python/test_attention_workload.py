@@ -103,3 +103,12 @@ def test_decoding_cuts_keys_into_as_many_parts_as_there_are_multiprocessors_for(
     assert DecodeConfig.choose(64, 8, 65536) == DecodeConfig(1, num_ctas=132)
     # No part is less than some blocks.
     assert DecodeConfig.choose(1, 1, 600) == DecodeConfig(2, num_ctas=2)
+
+
+@pytest.mark.parametrize("kind", ["ring", "decode"])
+def test_chosen_tiles_fit_with_roles_beside_them(kind):
+    more = {"causal": True} if kind == "ring" else {"batch": 2}
+    workload = AttentionWorkload(kind, 16, 4, 128, 8192, 2, **more)
+    # Machine code is made, and budgets are checked.
+    program = workload.compile()
+    assert "mma" in program.ir["ptx"]
