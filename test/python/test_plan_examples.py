@@ -13,6 +13,7 @@ from syncopate.choices import Combine
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
+from syncopate.plan.sequence_sums import reduce_sequence
 from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
@@ -194,6 +195,7 @@ def test_plan_of_the_documentation_is_right():
         "SequenceShards": SequenceShards,
         "Sharding": Sharding,
         "gather_sequence": gather_sequence,
+        "reduce_sequence": reduce_sequence,
     }
     for block in blocks:
         exec(block, names)

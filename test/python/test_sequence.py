@@ -48,6 +48,6 @@ def test_wrong_gathers_are_refused():
         gather_sequence(plan, k, SequenceShards(65, 2))
     with pytest.raises(PlanError, match="expects a sequence of 2 ranks"):
         gather_sequence(plan, k, SequenceShards(64, 4))
-    with pytest.raises(PlanError, match="expects algorithm direct or ring"):
+    with pytest.raises(PlanError, match="expects algorithm direct, ring or hier"):
         strategy = syncopate.Strategy(algorithm="bidirectional_ring")
         gather_sequence(plan, k, SequenceShards(64, 2), strategy)

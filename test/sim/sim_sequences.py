@@ -1,4 +1,4 @@
-"""Programs whose tiles walk the steps of a sequence that ranks share: attention, and other kernels of that kind."""
+"""Programs of attention, whose tiles walk the steps of a sequence that ranks share."""
 
 from __future__ import annotations
 
@@ -8,25 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import triton
-import triton.language as tl
-from sim_compile import MACHINE_CODE, compile_program
+from sim_compile import MACHINE_CODE
 
 import syncopate
-import syncopate.language as sy
 from syncopate.choices import Algorithm
 from syncopate.dtypes import DTYPES
 from syncopate.kernels import AttentionConfig
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.workloads import AttentionKind, AttentionWorkload
 
-__all__ = [
-    "ATTENTIONS",
-    "AttentionCase",
-    "attend",
-    "build_linear_attention",
-    "build_two_pass_softmax",
-]
+__all__ = ["ATTENTIONS", "AttentionCase", "attend"]
 
 Array = np.ndarray[Any, Any]
 _STRATEGY = syncopate.Strategy()
@@ -203,95 +194,3 @@ ATTENTIONS: dict[str, AttentionCase] = {
         config=AttentionConfig(block_m=64, block_n=32, num_warps=4, num_stages=3, num_ctas=2),
     ),
 }
-
-
-@triton.jit(do_not_specialize=["LENGTH"])
-def two_pass_softmax(
-    x_desc, y_desc, LENGTH, BM: tl.constexpr, BN: tl.constexpr, CTAS: tl.constexpr
-):
-    """The denominators of a softmax over rows, in one pass, and sums of values by its weights in a second one."""
-    for t in tl.range(tl.program_id(0), tl.cdiv(64, BM), CTAS):
-        m, _ = sy.tile(t, t)
-        begin, end = sy.steps(0, tl.cdiv(LENGTH, BN))
-        top = tl.full((BM,), float("-inf"), tl.float32)
-        columns = tl.arange(0, BN)
-        for i in tl.range(begin, end):
-            n = sy.step(i)
-            x = x_desc.load([m * BM, n * BN]).to(tl.float32)
-            x = tl.where((n * BN + columns)[None, :] < LENGTH, x, float("-inf"))
-            top = tl.maximum(top, tl.max(x, 1))
-        total = tl.zeros((BM,), tl.float32)
-        weighed = tl.zeros((BM,), tl.float32)
-        for i in tl.range(begin, end):
-            n = sy.step(i)
-            x = x_desc.load([m * BM, n * BN]).to(tl.float32)
-            inside = (n * BN + columns)[None, :] < LENGTH
-            weights = tl.where(inside, tl.exp(x - top[:, None]), 0.0)
-            total += tl.sum(weights, 1)
-            weighed += tl.sum(weights * x, 1)
-        tl.store(y_desc + m * BM + tl.arange(0, BM), weighed / total)
-
-
-def build_two_pass_softmax(world: int, length: int) -> Any:
-    """y = Σ softmax(x) x along rows, of columns that are gathered."""
-    plan = syncopate.Plan("softmax", [world])
-    x = plan.buffer("x", (64, length), "f16", shard_axis=1)
-    plan.all_gather(x, axis=1)
-    bind = {
-        "x_desc": syncopate.Descriptor(x, (32, 32)),
-        "y_desc": syncopate.Pointer(syncopate.Tensor("y", (64,), "f32", output=True)),
-        "LENGTH": length,
-        "BM": 32,
-        "BN": 32,
-        "CTAS": 2,
-    }
-    options = {"num_warps": 4, "num_stages": 2}
-    return compile_program(two_pass_softmax, plan, bind=bind, tiles=(2,), ctas=2, options=options)
-
-
-@triton.jit(do_not_specialize=["LENGTH"])
-def linear_attention(
-    q_ptr, k_desc, v_desc, o_ptr, LENGTH, ROWS, FIRST, C: tl.constexpr, D: tl.constexpr
-):
-    """Causal linear attention, without normalization, of the rank's own chunks: the state runs along the sequence."""
-    h, _ = sy.tile(tl.program_id(0), tl.program_id(0))
-    begin, end = sy.steps(0, tl.cdiv(LENGTH, C), ordered=True)
-    state = tl.zeros((D, D), tl.float32)
-    inside = tl.arange(0, C)
-    columns = h * D + tl.arange(0, D)
-    first = tl.load(FIRST)
-    for i in tl.range(begin, end):
-        n = sy.step(i)
-        k = k_desc.load([n * C, h * D])
-        v = v_desc.load([n * C, h * D])
-        rows = n * C + inside - first
-        at = rows[:, None] * D * tl.num_programs(0) + columns[None, :]
-        own = ((rows >= 0) & (rows < ROWS))[:, None] & (columns >= 0)[None, :]
-        q = tl.load(q_ptr + at, mask=own, other=0.0)
-        scores = tl.where(inside[:, None] >= inside[None, :], tl.dot(q, k.T), 0.0)
-        out = tl.dot(scores.to(v.dtype), v) + tl.dot(q, state.to(q.dtype))
-        tl.store(o_ptr + at, out.to(q.dtype), mask=own)
-        state += tl.dot(k.T, v)
-
-
-def build_linear_attention(world: int, length: int) -> Any:
-    """o = causal(q kᵀ) v of the rank's own rows, of keys and values that are gathered."""
-    plan = syncopate.Plan("linear_attention", [world])
-    k, v = (plan.buffer(name, (length, 32), "f16", shard_axis=0) for name in "kv")
-    plan.all_gather(k, algorithm="ring")
-    plan.all_gather(v, algorithm="ring")
-    rows = -(-length // world)
-    q, o = (syncopate.Tensor(name, (rows, 32), "f16", output=name == "o") for name in "qo")
-    bind = {
-        "q_ptr": syncopate.Pointer(q),
-        "k_desc": syncopate.Descriptor(k, (16, 16)),
-        "v_desc": syncopate.Descriptor(v, (16, 16)),
-        "o_ptr": syncopate.Pointer(o),
-        "LENGTH": length,
-        "ROWS": rows,
-        "FIRST": syncopate.Pointer(syncopate.Tensor("first", (1,), "i32")),
-        "C": 16,
-        "D": 16,
-    }
-    options = {"num_warps": 4, "num_stages": 2}
-    return compile_program(linear_attention, plan, bind=bind, tiles=(2,), ctas=2, options=options)

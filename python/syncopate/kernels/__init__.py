@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from syncopate.kernels.add_activate import add_activate
 from syncopate.kernels.add_rms_norm import add_rms_norm
 from syncopate.kernels.attention import attention
+from syncopate.kernels.attention_backward import attention_backward_kv, attention_backward_q
 from syncopate.kernels.combine_rows import combine_rows
 from syncopate.kernels.config import (
     Activation,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
         bind_gemm_pointers,
         bind_grouped_gemm,
     )
+    from syncopate.kernels.bind_backward import (
+        bind_attention_backward_kv,
+        bind_attention_backward_q,
+    )
     from syncopate.kernels.bind_decode import bind_decode_attention
     from syncopate.kernels.bind_sequence import bind_attention
 
@@ -38,8 +43,12 @@ __all__ = [
     "add_activate",
     "add_rms_norm",
     "attention",
+    "attention_backward_kv",
+    "attention_backward_q",
     "bind_add_rms_norm",
     "bind_attention",
+    "bind_attention_backward_kv",
+    "bind_attention_backward_q",
     "bind_combine_rows",
     "bind_decode_attention",
     "bind_gemm",
@@ -52,7 +61,12 @@ __all__ = [
     "grouped_gemm",
 ]
 
-_HOMES = {"bind_attention": "bind_sequence", "bind_decode_attention": "bind_decode"}
+_HOMES = {
+    "bind_attention": "bind_sequence",
+    "bind_attention_backward_kv": "bind_backward",
+    "bind_attention_backward_q": "bind_backward",
+    "bind_decode_attention": "bind_decode",
+}
 
 
 def __getattr__(name: str) -> Any:

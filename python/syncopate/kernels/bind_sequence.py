@@ -13,7 +13,7 @@ from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
 
-__all__ = ["bind_attention"]
+__all__ = ["bind_attention", "count_group"]
 
 
 def bind_attention(
@@ -61,7 +61,7 @@ def bind_attention(
         SyncopateError: An argument is wrong.
     """
     config = config or AttentionConfig.choose(head_dim)
-    group = _count_group(k, v, heads, head_dim, shards)
+    group = count_group(k, v, heads, head_dim, shards)
     scale = head_dim**-0.5 if scale is None else float(scale)
     if not 0 < scale < math.inf:
         raise SyncopateError(f"scale: expects a positive number, but got {scale}")
@@ -116,7 +116,7 @@ def bind_attention(
     }
 
 
-def _count_group(
+def count_group(
     k: Buffer | Tensor, v: Buffer | Tensor, heads: int, head_dim: int, shards: SequenceShards
 ) -> int:
     """How many heads of the queries share one of the keys."""

@@ -161,7 +161,13 @@ class SequenceTiles:
         most = -(-shards.length // bn)
         if not self.causal:
             return lambda h, m: (0, most)
-        return lambda h, m: (0, (end(m * bm + (bm - 1)), end(rows - 1), most))
+        # Rows that stand for no query come last, and take no key.
+        with_queries = -(-int(np.count_nonzero(shards.positions(rank) >= 0)) // bm)
+
+        def last(m: Any) -> tuple[Any, ...]:
+            return end(m * bm + (bm - 1)), end(rows - 1), most, (with_queries - m) * most
+
+        return lambda h, m: (0, last(m))
 
     def _packed(self, rank: int) -> Callable[..., tuple[Any, Any]]:
         """A tile has steps of its sequence only."""

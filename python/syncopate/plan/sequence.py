@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +91,23 @@ class SequenceShards:
         result: npt.NDArray[np.int32] = np.where(places < self.length, places, -1).astype(np.int32)
         return result
 
+    def check(self, plan: Plan, buffers: Iterable[Buffer]) -> None:
+        """Checks that a plan is one of these ranks, and that buffers have a row for each element.
+
+        Raises:
+            PlanError: They are not.
+        """
+        for buffer in buffers:
+            if buffer.shape[0] != self.length:
+                raise PlanError(
+                    f"buffer {buffer.name}: expects {self.length} rows, as many as the sequence has elements, but got "
+                    f"{buffer.shape[0]}"
+                )
+        if plan.world_size != self.world_size:
+            raise PlanError(
+                f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {self.world_size}"
+            )
+
     def place(self, rank: int, row: Any) -> Any:
         """The place of a row, in the sequence that full blocks would make, as an affine expression of that row.
 
@@ -123,8 +141,9 @@ def gather_sequence(
         plan: The plan.
         buffers: One or more, each with a row for each element: [length, …].
         shards: Who has which of them.
-        strategy: The choices. Its algorithm is direct, or a ring, by which ranks pass on what they have got while they
-            use it.
+        strategy: The choices. Its algorithm is direct; a ring, by which ranks pass on what they have got while they use
+            it; or hierarchical, a ring of rings: what is in a node goes around its ranks, while what the ranks at the
+            same place of the node before have comes in. Ranks of a node differ in the last dimension of the mesh.
 
     Returns:
         The token that all elements are there, on every rank.
@@ -135,26 +154,19 @@ def gather_sequence(
     """
     buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
     strategy = strategy or Strategy()
-    for buffer in buffers:
-        if buffer.shape[0] != shards.length:
-            raise PlanError(
-                f"buffer {buffer.name}: expects {shards.length} rows, as many as the sequence has elements, but got "
-                f"{buffer.shape[0]}"
-            )
-    if plan.world_size != shards.world_size:
+    shards.check(plan, buffers)
+    routes = _ROUTES.get(Algorithm(strategy.algorithm))
+    if routes is None:
         raise PlanError(
-            f"shards: expects a sequence of {plan.world_size} ranks, those of the plan, but got {shards.world_size}"
-        )
-    if strategy.algorithm not in (Algorithm.DIRECT, Algorithm.RING):
-        raise PlanError(
-            f"strategy: expects algorithm direct or ring for a sequence, but got {spelled(strategy.algorithm)}"
+            f"strategy: expects algorithm direct, ring or hierarchical for a sequence, but got "
+            f"{spelled(strategy.algorithm)}"
         )
     plan.follow(strategy)
     for buffer in buffers:
         for rank in range(shards.world_size):
             for begin, end in shards.ranges(rank):
                 plan.input(buffer[begin:end], rank=rank)
-    arrived = _pass_blocks(plan, buffers, shards, strategy)
+    arrived = _pass_blocks(plan, buffers, shards, routes(plan), strategy)
     if shards.sharding is Sharding.CONTIGUOUS:
         for buffer in buffers:
             with plan.claim(after=arrived):
@@ -162,21 +174,78 @@ def gather_sequence(
     return plan.join(arrived)
 
 
+@dataclass(frozen=True)
+class _Hop:
+    """One rank's part of the sequence comes to another rank, from one that has it."""
+
+    origin: int
+    source: int
+    rank: int
+
+
+def _straight(plan: Plan) -> Iterator[_Hop]:
+    """Each rank's part comes from itself, that of near ranks first."""
+    world = plan.world_size
+    for distance, rank in itertools.product(range(1, world), range(world)):
+        origin = (rank - distance) % world
+        yield _Hop(origin, origin, rank)
+
+
+def _around(plan: Plan) -> Iterator[_Hop]:
+    """Each comes from the rank before."""
+    world = plan.world_size
+    for distance, rank in itertools.product(range(1, world), range(world)):
+        yield _Hop((rank - distance) % world, (rank - 1) % world, rank)
+
+
+def _around_nodes(plan: Plan) -> Iterator[_Hop]:
+    """Parts of one node after another's go around the ranks of each node.
+
+    The next node's leave behind the first of those that go around, which is needed sooner.
+    """
+    world, places = plan.world_size, plan.mesh[-1]
+    nodes = world // places
+    for far in range(nodes):
+        near = [list(_within(plan, far, distance)) for distance in range(1, places)]
+        next_node = [
+            _Hop((rank - (far + 1) * places) % world, (rank - places) % world, rank)
+            for rank in range(world)
+            if far + 1 < nodes
+        ]
+        yield from itertools.chain(*near[:1], next_node, *near[1:])
+
+
+def _within(plan: Plan, far: int, distance: int) -> Iterator[_Hop]:
+    """Parts of the node that is `far` nodes before come to ranks from the one before them in their own."""
+    world, places = plan.world_size, plan.mesh[-1]
+    for rank in range(world):
+        node, place = rank - rank % places, rank % places
+        origin = node - far * places + (place - distance) % places
+        yield _Hop(origin % world, node + (place - 1) % places, rank)
+
+
+_ROUTES: Final = {
+    Algorithm.DIRECT: _straight,
+    Algorithm.RING: _around,
+    Algorithm.HIERARCHICAL: _around_nodes,
+}
+
+
 def _pass_blocks(
-    plan: Plan, buffers: Sequence[Buffer], shards: SequenceShards, strategy: Strategy
+    plan: Plan,
+    buffers: Sequence[Buffer],
+    shards: SequenceShards,
+    hops: Iterable[_Hop],
+    strategy: Strategy,
 ) -> Sequence[Token]:
-    """Brings every block to every rank, those of near ranks first; around a ring each comes from the rank before."""
-    world, is_ring = shards.world_size, strategy.algorithm is Algorithm.RING
+    """Brings every block to every rank."""
     arrived: dict[tuple[int, int, str], Token] = {}
-    for distance in range(1, world):
-        for rank in range(world):
-            origin = (rank - distance) % world
-            source = (rank - 1) % world if is_ring else origin
-            for begin, end in shards.ranges(origin):
-                for buffer in buffers:
-                    chunk, before = buffer[begin:end], arrived.get((source, begin, buffer.name))
-                    after = [] if before is None else [before]
-                    arrived[rank, begin, buffer.name] = add_transfer(
-                        plan, chunk, chunk, source, rank, after, strategy
-                    )
+    for hop in hops:
+        for begin, end in shards.ranges(hop.origin):
+            for buffer in buffers:
+                chunk, before = buffer[begin:end], arrived.get((hop.source, begin, buffer.name))
+                after = [] if before is None else [before]
+                arrived[hop.rank, begin, buffer.name] = add_transfer(
+                    plan, chunk, chunk, hop.source, hop.rank, after, strategy
+                )
     return list(arrived.values())
