@@ -37,6 +37,16 @@ private:
     BoxIndex readers, writers;
   };
 
+  /// Who touches what a tile writes, alike for all tiles in one cell.
+  struct Touching {
+    BoxCell cell;
+    /// Transfers that come after tiles, and where their first accesses stand.
+    llvm::SmallVector<std::pair<unsigned, Position>> after;
+    /// Those of the call before, and where their last accesses stand.
+    llvm::SmallVector<std::pair<unsigned, Position>> before;
+    bool accumulated = false;
+  };
+
   /// First and last command of every transfer, and the last that stages.
   void findRows();
 
@@ -82,7 +92,8 @@ private:
   mlir::LogicalResult checkWrittenTiles();
   mlir::LogicalResult checkWrittenTile(const ScheduleTables &mine,
                                        int64_t position, int64_t number,
-                                       Place place, const Box &region);
+                                       const Touching &touching);
+  Touching findTouching(Place place, const Box &region);
   mlir::LogicalResult reportTile(const ScheduleTables &mine, int64_t position,
                                  const llvm::Twine &what, unsigned id);
 

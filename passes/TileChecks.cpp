@@ -144,12 +144,16 @@ LogicalResult TableChecker::checkWrittenTiles() {
       if (footprint.getAccess() != Access::Write ||
           graph.getProduced(place).empty())
         continue;
+      Touching touching;
+      const TileBoxes &boxes = graph.getTileBoxes(footprint);
       for (auto [position, tile] : llvm::enumerate(*tiles)) {
-        Box region =
-            getAccessedBox(footprint, buffer.getType(),
-                           KernelDependence::getCoordinates(kernel, tile));
-        if (!region.isEmpty() &&
-            failed(checkWrittenTile(mine, position, tile, place, region)))
+        const Box &region = boxes[boxes.getNumber(
+            KernelDependence::getCoordinates(kernel, tile))];
+        if (region.isEmpty())
+          continue;
+        if (!touching.cell.contains(region))
+          touching = findTouching(place, region);
+        if (failed(checkWrittenTile(mine, position, tile, touching)))
           return failure();
       }
     }
@@ -157,30 +161,45 @@ LogicalResult TableChecker::checkWrittenTiles() {
   return success();
 }
 
+TableChecker::Touching TableChecker::findTouching(Place place,
+                                                  const Box &region) {
+  Touching result;
+  Reuse &reuse = getReuse(place);
+  BoxIndex &readers = graph.getReaders(place);
+  BoxIndex &writers = graph.getWriters(place);
+  result.cell.surround(region,
+                       {&readers, &writers, &reuse.readers, &reuse.writers,
+                        &graph.getProducedIndex(place)});
+  for (BoxIndex *index : {&readers, &writers})
+    index->forEachOverlap(region, [&](unsigned id) {
+      if (!graph.isBeforeTiles(id, place, region))
+        result.after.emplace_back(id, index == &readers ? getFirstRead(id)
+                                                        : first[id]);
+    });
+  for (BoxIndex *index : {&reuse.readers, &reuse.writers})
+    index->forEachOverlap(region, [&](unsigned id) {
+      result.before.emplace_back(id, index == &reuse.readers ? getLastRead(id)
+                                                             : last[id]);
+    });
+  result.accumulated = graph.isAccumulated(place, region);
+  return result;
+}
+
 LogicalResult TableChecker::checkWrittenTile(const ScheduleTables &mine,
                                              int64_t position, int64_t number,
-                                             Place place, const Box &region) {
+                                             const Touching &touching) {
+  int64_t rank = mine.getRank();
   ArrayRef<int64_t> coordinates =
       ArrayRef(mine.getTiles()[position].coordinates)
           .take_front(kernel.getTiles().size());
   std::optional<unsigned> early, late;
-  Reuse &reuse = getReuse(place);
-  for (BoxIndex *index : {&graph.getReaders(place), &graph.getWriters(place)})
-    index->forEachOverlap(region, [&](unsigned id) {
-      Position start =
-          index == &graph.getReaders(place) ? getFirstRead(id) : first[id];
-      if (!graph.isBeforeTiles(id, place, region) &&
-          !order.isTileDone(place.first, position, order.atStart(start)))
-        early = id;
-    });
-  for (BoxIndex *index : {&reuse.readers, &reuse.writers})
-    index->forEachOverlap(region, [&](unsigned id) {
-      Position end = index == &reuse.readers ? getLastRead(id) : last[id];
-      if (!order.wasComplete(end, order.atStore(place.first, position)))
-        late = id;
-    });
-  if (mine.getTileGroups()[number].accumulates !=
-      graph.isAccumulated(place, region))
+  for (auto [id, start] : touching.after)
+    if (!order.isTileDone(rank, position, order.atStart(start)))
+      early = id;
+  for (auto [id, end] : touching.before)
+    if (!order.wasComplete(end, order.atStore(rank, position)))
+      late = id;
+  if (mine.getTileGroups()[number].accumulates != touching.accumulated)
     return mine.getSchedule().emitOpError()
            << "expects tile_groups to say of tile [" << coordinates
            << "] whether it adds to what is there, as the plan does";
@@ -189,7 +208,7 @@ LogicalResult TableChecker::checkWrittenTile(const ScheduleTables &mine,
   InFlightDiagnostic diag =
       early ? report(*early) << "without a wait for "
             : static_cast<InFlightDiagnostic>(kernel.emitOpError());
-  diag << "tile [" << coordinates << "] of rank " << place.first;
+  diag << "tile [" << coordinates << "] of rank " << rank;
   if (early) {
     diag << ", which computes what it touches";
     diag.attachNote(kernel.getLoc()) << "the kernel";

@@ -17,7 +17,7 @@ schedule_build = load("schedule_build")
 
 RANKS, N, TILE = 8, 2048, (128, 256)
 MOST_MS = 5.0
-"""The goal is one; machines that run tests are shared, and slower. A pass that looks at each tile the long way exceeds it."""
+"""The goal is one, but machines that run tests are shared. A pass that takes the long way for each tile takes more."""
 
 
 def gathered(rows):
@@ -53,8 +53,13 @@ def test_tables_of_another_shape_take_about_a_millisecond(make):
             manager.run(module.operation)
             times.append(1e3 * (time.thread_time() - begin))
         schedules = [
-            op for op in module.body.operations[0].regions[0].blocks[0].operations if "tile_groups" in op.attributes
+            op
+            for op in module.body.operations[0].regions[0].blocks[0].operations
+            if "tile_groups" in op.attributes
         ]
         assert len(schedules) == RANKS
-        assert all(len(op.attributes["tiles"].values) == -(-rows // TILE[0]) * N // TILE[1] for op in schedules)
+        assert all(
+            len(op.attributes["tiles"].values) == -(-rows // TILE[0]) * N // TILE[1]
+            for op in schedules
+        )
     assert min(times) <= MOST_MS, times
