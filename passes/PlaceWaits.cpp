@@ -182,6 +182,8 @@ private:
     std::vector<unsigned> waited(used * queues.size());
     // CTAs that have waited for the end of a rank's call before.
     std::vector<bool> guarded(used * layout.ranks);
+    // The group of the tile before on each CTA, whose readers are among those.
+    std::vector<int64_t> groupBefore(used, kNoGroup);
     // Tiles that wait for the same share rows; neighbours mostly do.
     std::map<SmallVector<Wait>, int64_t> rows;
     std::vector<WaitRow> waitRows;
@@ -215,7 +217,8 @@ private:
         next = id + 1;
         waits.push_back({layout.data(id), 1});
       }
-      if (int64_t group = groups.getGroup(rank, tile); group >= 0)
+      int64_t group = groups.getGroup(rank, tile);
+      if (group >= 0 && group != std::exchange(groupBefore[cta], group))
         for (int64_t reader : readers[group - groups.getFirst(rank)]) {
           if (guarded[cta * layout.ranks + reader])
             continue;
