@@ -22,6 +22,10 @@
 #include "dialect/ChunkDialect.h.inc"
 #include "dialect/ChunkEnums.h.inc"
 
+namespace syncopate::chunk::detail {
+struct TableAttrStorage;
+} // namespace syncopate::chunk::detail
+
 #define GET_ATTRDEF_CLASSES
 #include "dialect/ChunkAttrs.h.inc"
 

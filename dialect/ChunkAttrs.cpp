@@ -17,6 +17,43 @@ using namespace syncopate::chunk;
 
 #include "dialect/ChunkEnums.cpp.inc"
 
+namespace syncopate::chunk::detail {
+
+/// Tables are long, and made anew for every shape: to hash all values takes
+/// longer than to copy them. Tables of one plan differ in their size or all
+/// over, so a sample tells them apart; those that it does not are compared.
+struct TableAttrStorage : AttributeStorage {
+  using KeyTy = std::pair<ArrayRef<StringAttr>, ArrayRef<int64_t>>;
+
+  TableAttrStorage(ArrayRef<StringAttr> columns, ArrayRef<int64_t> values)
+      : columns(columns), values(values) {}
+
+  KeyTy getAsKey() const { return {columns, values}; }
+  bool operator==(const KeyTy &key) const { return getAsKey() == key; }
+
+  static llvm::hash_code hashKey(const KeyTy &key) {
+    constexpr size_t kSamples = 64;
+    auto &[columns, values] = key;
+    llvm::hash_code hash = llvm::hash_combine(columns, values.size());
+    // An odd step meets all columns of tables that have an even number of them.
+    size_t step = values.size() / kSamples | 1;
+    for (size_t i = 0; i < values.size(); i += step)
+      hash = llvm::hash_combine(hash, values[i]);
+    return hash;
+  }
+
+  static TableAttrStorage *construct(AttributeStorageAllocator &allocator,
+                                     KeyTy &&key) {
+    return new (allocator.allocate<TableAttrStorage>()) TableAttrStorage(
+        allocator.copyInto(key.first), allocator.copyInto(key.second));
+  }
+
+  ArrayRef<StringAttr> columns;
+  ArrayRef<int64_t> values;
+};
+
+} // namespace syncopate::chunk::detail
+
 #define GET_ATTRDEF_CLASSES
 #include "dialect/ChunkAttrs.cpp.inc"
 
@@ -54,6 +91,12 @@ StrategyAttr StrategyAttr::getDefault(MLIRContext *context) {
   // The defaults stand in ODS, whose generated code knows them as a parser.
   return cast<StrategyAttr>(parseAttribute("#chunk.strategy<>", context));
 }
+
+ArrayRef<StringAttr> TableAttr::getColumns() const {
+  return getImpl()->columns;
+}
+
+ArrayRef<int64_t> TableAttr::getValues() const { return getImpl()->values; }
 
 int64_t TableAttr::getColumn(StringRef name) const {
   for (auto [index, column] : llvm::enumerate(getColumns()))

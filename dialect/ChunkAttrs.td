@@ -169,6 +169,8 @@ def Chunk_TableAttr : AttrDef<Chunk_Dialect, "Table"> {
                         ArrayRefParameter<"int64_t">:$values);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  // Its hash looks at a sample of the values only.
+  let genStorageClass = 0;
   let extraClassDeclaration = [{
     int64_t getNumRows() const {
       return getValues().size() / getColumns().size();

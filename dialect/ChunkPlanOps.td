@@ -36,7 +36,10 @@ def Chunk_PlanOp : Chunk_Op<"plan", [
     `mesh` gives the ranks as an n-d grid in row-major order; their number is
     the product of its entries. `strategy` holds the choices that passes make
     where a transfer does not say otherwise. `signals` is the layout of the
-    flags, written by `chunk-allocate-signals`.
+    flags, written by `chunk-allocate-signals`. `slots`, by
+    `chunk-build-tables`, has a row for each buffer that holds slots one below
+    the other instead of rows: its number in the plan, `rows` and `columns` of a
+    slot, and the `count` of slots.
 
     Constraints:
     * (plan_c1) `mesh` has at least one entry, all are positive, and there are
@@ -65,7 +68,8 @@ def Chunk_PlanOp : Chunk_Op<"plan", [
   let arguments = (ins SymbolNameAttr:$sym_name,
                        DenseI64ArrayAttr:$mesh,
                        OptionalAttr<Chunk_StrategyAttr>:$strategy,
-                       OptionalAttr<Chunk_TableAttr>:$signals);
+                       OptionalAttr<Chunk_TableAttr>:$signals,
+                       OptionalAttr<Chunk_TableAttr>:$slots);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `mesh` $mesh (`strategy` $strategy^)? (`signals` $signals^)?

@@ -44,12 +44,7 @@ findHandedOver(PlanAnalysis &analysis, KernelOp kernel,
 }
 
 /// Every tile has been given a slot, and every call takes tiles.
-LogicalResult requireSlots(CollectiveOpInterface collective,
-                           ScheduleOp schedule) {
-  auto plan = cast<PlanOp>(schedule->getParentOp());
-  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
-  if (failed(TileSlots::find(kernel, collective)))
-    return failure();
+LogicalResult requireSlots(KernelOp kernel, ScheduleOp schedule) {
   std::optional<TableAttr> table = schedule.getSlots();
   bool valid = table && table->getNumRows() == kernel.getNumTiles() &&
                table->getColumn("call") == 0 && table->getColumn("slot") == 1 &&
@@ -92,24 +87,35 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
     auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
     if (schedules.empty())
       return;
-    for (ScheduleOp schedule : schedules)
-      if (!getTileWaits(schedule)) {
+    std::vector<ArrayRef<WaitRow>> waits;
+    for (ScheduleOp schedule : schedules) {
+      std::optional<ArrayRef<WaitRow>> placed = getTileWaits(schedule);
+      if (!placed) {
         schedule.emitOpError("has no waits; run chunk-place-waits first");
         return signalPassFailure();
       }
-    if (CollectiveOpInterface collective = findLibraryCall(plan))
-      for (ScheduleOp schedule : schedules)
-        if (failed(requireSlots(collective, schedule)))
-          return signalPassFailure();
+      waits.push_back(*placed);
+    }
     KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
+    plan.removeSlotsAttr();
+    std::optional<TileSlots> slots;
+    if (CollectiveOpInterface collective = findLibraryCall(plan)) {
+      FailureOr<TileSlots> found = TileSlots::find(kernel, collective);
+      if (failed(found))
+        return signalPassFailure();
+      slots = std::move(*found);
+      for (ScheduleOp schedule : schedules)
+        if (failed(requireSlots(kernel, schedule)))
+          return signalPassFailure();
+    }
     // Reported where it was found.
     for (int64_t rank = 0; rank < plan.getNumRanks(); ++rank)
       if (!analysis.getDependence(kernel, rank).isValid())
         return signalPassFailure();
     auto handed = findHandedOver(analysis, kernel, schedules);
-    CallProtocol protocol(analysis, handed);
-    for (ScheduleOp schedule : schedules)
-      writeTables(analysis, protocol, handed, kernel, schedule, rest);
+    TableSources sources(analysis, handed, kernel, std::move(slots), rest);
+    for (auto [schedule, placed] : llvm::zip(schedules, waits))
+      TableWriter(sources, schedule, placed).write();
   }
 };
 

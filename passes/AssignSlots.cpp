@@ -26,8 +26,10 @@ struct AssignSlots : impl::AssignSlotsPassBase<AssignSlots> {
     PlanOp plan = getOperation();
     CollectiveOpInterface collective = findLibraryCall(plan);
     auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
-    for (ScheduleOp schedule : schedules)
+    for (ScheduleOp schedule : schedules) {
       schedule.removeSlotsAttr();
+      schedule.removeOutputsAttr();
+    }
     if (!collective || schedules.empty()) {
       markAnalysesPreserved<PlanAnalysis>();
       return;

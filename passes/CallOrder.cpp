@@ -43,6 +43,17 @@ void CallOrder::join(Seen &seen, const Vector &other) {
   seen = std::move(joined);
 }
 
+void CallOrder::join(Vector &seen, const Vector &other) {
+  auto at = seen.begin();
+  for (auto entry : other) {
+    at = std::lower_bound(at, seen.end(), std::pair(entry.first, 0u));
+    if (at == seen.end() || at->first != entry.first)
+      at = seen.insert(at, entry);
+    else
+      at->second = std::max(at->second, entry.second);
+  }
+}
+
 bool CallOrder::wasComplete(Position command, const Seen &seen) const {
   for (auto [component, value] : *seen)
     if (component >= endedComponent(0) && component < endedComponent(ranks) &&
@@ -96,7 +107,7 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
     for (auto [number, group] : llvm::enumerate(tables[rank].getGroups())) {
       strands.push_back(
           {rank, Part::Group, static_cast<int64_t>(number), 0, 0, none});
-      groups[rank].push_back({group.count, none});
+      groups[rank].push_back({group.count, {}, none});
     }
     if (ringQueues[rank]) {
       for (int64_t cta = 0; cta < numCtas; ++cta)

@@ -245,6 +245,8 @@ private:
   }
   static unsigned lookUp(const Seen &seen, unsigned component);
   static void join(Seen &seen, const Vector &other);
+  /// The same in place, of a vector that nobody else has yet.
+  static void join(Vector &seen, const Vector &other);
   static void set(Seen &seen, unsigned component, unsigned value) {
     join(seen, Vector{{component, value}});
   }
@@ -321,7 +323,7 @@ private:
   void raise(int64_t rank, int64_t signal, const Vector &seen);
   void finishPart(int64_t rank, const Seen &seen);
   /// A tile of a CTA is done.
-  void finishTile(const Strand &cta, TileStep step, Seen seen);
+  void finishTile(const Strand &cta, TileStep step, const Seen &seen);
 
   /// Errors, and the words in which they speak.
   mlir::LogicalResult reportStuck();
@@ -359,9 +361,11 @@ private:
   /// By rank and position, if tiles walk steps.
   std::vector<std::vector<TileWaits>> tileWaits;
   std::vector<Seen> hostSeen, endSeen;
-  /// By rank and group, the tiles left, and what those that are done have seen.
+  /// By rank and group, the tiles left; what those that are done have seen; and
+  /// that as of the last one.
   struct Group {
     int64_t left;
+    Vector collected;
     Seen seen;
   };
   std::vector<std::vector<Group>> groups;

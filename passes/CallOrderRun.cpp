@@ -255,9 +255,9 @@ void CallOrder::perform(Strand &strand) {
     if (TileStep step = getTileStep(strand); step.isStore) {
       for (unsigned other : getSharing(strand))
         join(strand.seen, *strands[other].seen);
-      Seen seen = getSeenAtStore(strand, step);
-      storeSeen[strand.rank][step.position] = seen;
-      finishTile(strand, step, std::move(seen));
+      const Seen &seen = storeSeen[strand.rank][step.position] =
+          getSeenAtStore(strand, step);
+      finishTile(strand, step, seen);
     } else if (isTile(strand.rank, step)) {
       if (!getTileWaits(strand))
         tileSeen[strand.rank][step.position] = strand.seen;
@@ -294,19 +294,21 @@ void CallOrder::performCommand(Strand &strand, Position position) {
     raise(signal.rank, signal.signal, *after);
 }
 
-void CallOrder::finishTile(const Strand &cta, TileStep step, Seen seen) {
+void CallOrder::finishTile(const Strand &cta, TileStep step, const Seen &seen) {
   int64_t number = getTileGroup(cta.rank, step.position).group;
   if (number == kNoGroup)
     return;
   Group &group = groups[cta.rank][number];
-  set(seen, tileComponent(cta.rank, cta.number), step.number + 1);
-  join(group.seen, *seen);
+  join(group.collected, *seen);
+  join(group.collected, Vector{{tileComponent(cta.rank, cta.number),
+                                static_cast<unsigned>(step.number + 1)}});
   if (std::optional<int64_t> part = kernel.getPartAt(step.position))
     if (++storedParts[{cta.rank, step.position - *part}] <
         static_cast<int64_t>(kernel.getParts()))
       return;
   if (--group.left > 0)
     return;
+  group.seen = std::make_shared<const Vector>(std::move(group.collected));
   strands[getStrand(cta.rank, Part::Group, number)].done = true;
   const ScheduleTables &mine = tables[cta.rank];
   for (const SignalRow &signal :

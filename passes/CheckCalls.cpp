@@ -53,10 +53,39 @@ public:
                << other.slot << " and " << other.second << " of call "
                << other.call;
     }
-    return checkTiles();
+    if (failed(checkTiles()))
+      return failure();
+    return checkOutputs();
   }
 
 private:
+  /// The host looks for results where the commands leave them.
+  LogicalResult checkOutputs() {
+    std::vector<TileSlots::Call> calls;
+    for (auto [begin, count] : llvm::zip(begins, perPart))
+      calls.push_back({begin, count});
+    ScheduleOp schedule = tables.getSchedule();
+    ArrayRef<int64_t> said = schedule.getOutputs()
+                                 ? schedule.getOutputs()->getValues()
+                                 : ArrayRef<int64_t>();
+    auto expected = slots.getOutputs(tables.getSlots(), calls, rank);
+    if (said != getValues<OutputRow>(expected))
+      return schedule.emitOpError()
+             << "expects outputs to say in which slots its " << calls.size()
+             << " library calls leave what they bring to rank " << rank;
+    SmallVector<SlotBufferRow> buffers;
+    for (auto [buffer, row] : slots.getBuffers(calls)) {
+      buffers.push_back(row);
+      buffers.back().buffer = graph.getBufferIndex(buffer);
+    }
+    PlanOp plan = graph.getPlan();
+    if (!plan.getSlots() ||
+        plan.getSlots()->getValues() != getValues<SlotBufferRow>(buffers))
+      return plan.emitOpError("expects slots to say which buffers hold the "
+                              "slots of its library calls, and how many");
+    return success();
+  }
+
   InFlightDiagnostic reportTile(int64_t tile) {
     auto coordinates = KernelDependence::getCoordinates(kernel, tile);
     return tables.getSchedule().emitOpError()

@@ -70,6 +70,11 @@ static SmallVector<Node> findNodes(PlanOp plan) {
 }
 
 std::vector<int64_t> syncopate::numberExchanges(PlanOp plan) {
+  auto transfers = plan.getBody().getOps<TransferOpInterface>();
+  if (llvm::none_of(transfers, [](TransferOpInterface transfer) {
+        return isExchanged(transfer);
+      }))
+    return std::vector<int64_t>(llvm::range_size(transfers), kNoExchange);
   SmallVector<Node> nodes = findNodes(plan);
   std::map<int64_t, int64_t> numbers;
   for (const Node &node : nodes)

@@ -107,14 +107,21 @@ FailureOr<SmallVector<unsigned>> KernelDependence::findTransfers(
   return found;
 }
 
+/// Whether transfers may bring to a place what tiles add to.
+static bool mayAccumulate(PlanGraph &graph, Place place) {
+  return !graph.getWriters(place).empty() &&
+         llvm::any_of(graph.getProduced(place), [](ProduceOp produce) {
+           return produce.getReduction().has_value();
+         });
+}
+
 SmallVector<unsigned> KernelDependence::findAccumulated(PlanGraph &graph,
                                                         Place place,
                                                         const Box &region) {
   SmallVector<unsigned> found;
-  BoxIndex &writers = graph.getWriters(place);
-  if (writers.empty() || !graph.isAccumulated(place, region))
+  if (!graph.isAccumulated(place, region))
     return found;
-  writers.forEachOverlap(region, [&](unsigned id) {
+  graph.getWriters(place).forEachOverlap(region, [&](unsigned id) {
     if (graph.isBeforeTiles(id, place, region))
       found.push_back(id);
   });
@@ -169,9 +176,11 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
   for (FootprintOp footprint : kernel.getFootprints())
     if (footprint.takesStep())
       stepReads.push_back(footprint);
-    else
-      (footprint.getAccess() == Access::Read ? reads : writes)
-          .emplace_back(graph.getTileBoxes(footprint));
+    else if (footprint.getAccess() == Access::Read)
+      reads.emplace_back(graph.getTileBoxes(footprint));
+    else if (mayAccumulate(graph,
+                           {rank, kernel.getBoundBuffer(footprint.getArg())}))
+      writes.emplace_back(graph.getTileBoxes(footprint));
 
   // What regions need, and what tiles need, which is that of several regions.
   Numbering perRegion, perTile;
@@ -231,8 +240,20 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
       setOfTile.assign(count, lastSet);
       continue;
     }
-    setOfTile.reserve(count);
-    valid &= forEachTile(getGrid(kernel), [&](const Coordinates &tile) {
+    // Tiles that differ in other coordinates only access the same.
+    Coordinates grid = getGrid(kernel), seen{1, 1, 1}, strides{0, 0, 0};
+    int64_t kinds = 1;
+    for (size_t i = grid.size(); i-- > 0;)
+      if (llvm::any_of(accesses, [&](const Accesses &access) {
+            return access.boxes->dependsOn(i);
+          })) {
+        seen[i] = grid[i];
+        strides[i] = kinds;
+        kinds *= grid[i];
+      }
+    std::vector<unsigned> setOfKind;
+    setOfKind.reserve(kinds);
+    valid &= forEachTile(seen, [&](const Coordinates &tile) {
       used.clear();
       for (Accesses &access : accesses) {
         size_t number = access.boxes->getNumber(tile);
@@ -251,11 +272,22 @@ KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
         lastSet = findSet(used);
         sums |= kind == 1 && !perTile[lastSet].empty();
       }
-      setOfTile.push_back(lastSet);
+      setOfKind.push_back(lastSet);
       return true;
     });
     if (!valid)
       return;
+    // Those that differ in the last coordinates stand one behind the other.
+    int64_t run = 1;
+    for (size_t i = grid.size(); i-- > 0 && strides[i] == 0;)
+      run *= std::exchange(grid[i], 1);
+    setOfTile.reserve(count);
+    forEachTile(grid, [&](const Coordinates &tile) {
+      setOfTile.insert(setOfTile.end(), run,
+                       setOfKind[tile[0] * strides[0] + tile[1] * strides[1] +
+                                 tile[2] * strides[2]]);
+      return true;
+    });
   }
   auto findAtStep = [&](FootprintOp footprint,
                         ArrayRef<int64_t> coordinates) -> FailureOr<unsigned> {

@@ -227,6 +227,7 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
              << "); use tiles of fewer rows";
     result.partOfTile.emplace_back(part, lastPart);
     int64_t row = begin[0] / end[0];
+    result.places.emplace_back(row, begin[1] / end[1]);
     result.unitOfTile.push_back(result.areRows() ? row : tile);
     result.units = std::max(result.units, result.unitOfTile.back() + 1);
   }
@@ -330,7 +331,71 @@ TileSlots::Target TileSlots::getTarget(Call call, int64_t before,
   if (isa<ReduceScatterOp>(collective))
     return {areRows() ? before * bytes : call.begin * bytes + rank * part,
             part};
-  if (isa<AllToAllOp>(collective) && areRows() && blockRows % getRows() == 0)
+  if (leavesRows())
     return {before * bytes, blockRows / getRows() * bytes};
   return {call.begin * bytes, part};
+}
+
+bool TileSlots::leavesRows() const {
+  return isa<AllToAllOp>(collective) && areRows() && blockRows % getRows() == 0;
+}
+
+SmallVector<std::pair<Value, SlotBufferRow>>
+TileSlots::getBuffers(ArrayRef<Call> calls) const {
+  int64_t columns =
+      areRows() ? collective.getSrc().getType().getShape()[1] : sizes[1];
+  int64_t count = calls.back().begin + parts * calls.back().slots;
+  SmallVector<std::pair<Value, SlotBufferRow>> buffers;
+  for (Value buffer : {Value(collective.getSrc()), Value(collective.getDst())})
+    if (buffers.empty() || (buffers.front().first != buffer && !leavesRows()))
+      buffers.push_back({buffer, {0, sizes[0], columns, count}});
+  return buffers;
+}
+
+std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<SlotRow> rows,
+                                             ArrayRef<Call> calls,
+                                             int64_t rank) const {
+  std::vector<OutputRow> outputs;
+  if (leavesRows())
+    return outputs;
+  ArrayRef<int64_t> shape = collective.getSrc().getType().getShape();
+  int64_t columns =
+      areRows() ? 1 : llvm::divideCeilSigned<int64_t>(shape[1], sizes[1]);
+  // The slots of rows of tiles, column by column, by the first of their tiles.
+  std::vector<const SlotRow *> grid(
+      llvm::divideCeilSigned<int64_t>(shape[0], sizes[0]) * columns);
+  for (auto [tile, row] : llvm::enumerate(rows)) {
+    auto [down, across] = places[tile];
+    grid[down * columns + (areRows() ? 0 : across)] = &row;
+  }
+  // A block of the rank, and in front of which slots each call leaves it.
+  int64_t part = parts > 1 ? rank : 0;
+  int64_t begin = part * blockRows;
+  int64_t end = parts > 1 ? std::min(begin + blockRows, shape[0]) : shape[0];
+  SmallVector<Target> targets;
+  int64_t before = 0, bytes = getSlotBytes();
+  for (const Call &call : calls) {
+    targets.push_back(getTarget(call, before, rank));
+    before += call.slots;
+  }
+  int64_t peers = isa<AllToAllOp>(collective) ? parts : 1;
+  for (int64_t peer = 0; peer < peers; ++peer)
+    for (int64_t first = begin / sizes[0] * sizes[0]; first < end;
+         first += sizes[0])
+      for (int64_t column = 0; column < columns; ++column) {
+        const SlotRow *found = grid[first / sizes[0] * columns + column];
+        if (!found)
+          continue;
+        const SlotRow &tile = *found;
+        const Call &call = calls[tile.call];
+        // What begins in the block before has its second slot for this one.
+        int64_t slot = (first < begin ? tile.second : tile.slot) - call.begin -
+                       part * call.slots + peer * call.slots +
+                       targets[tile.call].offset / bytes;
+        int64_t inside = std::max<int64_t>(begin - first, 0);
+        outputs.push_back({peer * (end - begin) + first + inside - begin,
+                           std::min(sizes[0], end - first) - inside, column,
+                           slot, inside});
+      }
+  return outputs;
 }

@@ -88,7 +88,20 @@ public:
   };
   Target getTarget(Call call, int64_t before, int64_t rank) const;
 
+  /// The buffers that hold slots: the collective's source, and its destination
+  /// if what comes there stays in slots. Their rows and columns are a slot's.
+  llvm::SmallVector<std::pair<mlir::Value, SlotBufferRow>>
+  getBuffers(llvm::ArrayRef<Call> calls) const;
+  /// Where the calls leave what they bring to a rank, in slots of the
+  /// destination, block by block; nothing if that has rows.
+  std::vector<OutputRow> getOutputs(llvm::ArrayRef<SlotRow> rows,
+                                    llvm::ArrayRef<Call> calls,
+                                    int64_t rank) const;
+
 private:
+  /// Whether an all_to_all's blocks come where the plan says, row by row.
+  bool leavesRows() const;
+
   chunk::KernelOp kernel;
   mutable chunk::CollectiveOpInterface collective;
   chunk::SlotShape shape;
@@ -96,6 +109,8 @@ private:
   llvm::SmallVector<mlir::AffineExpr> origin;
   int64_t parts = 1, blockRows = 0, units = 0;
   std::vector<std::pair<int64_t, int64_t>> partOfTile;
+  /// Row and column of each tile among those of the buffer.
+  std::vector<std::pair<int64_t, int64_t>> places;
   std::vector<int64_t> unitOfTile;
 };
 

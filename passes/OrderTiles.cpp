@@ -240,7 +240,7 @@ private:
     return ScheduleOp::create(builder, loc, kernel, rank, tiles, TableAttr{},
                               TableAttr{}, TableAttr{}, TableAttr{},
                               TableAttr{}, TableAttr{}, TableAttr{},
-                              TableAttr{}, TableAttr{});
+                              TableAttr{}, TableAttr{}, TableAttr{});
   }
 };
 

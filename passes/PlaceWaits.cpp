@@ -11,8 +11,6 @@
 #include "passes/Tables.h"
 #include "passes/TileSteps.h"
 
-#include "llvm/ADT/DenseSet.h"
-
 using namespace mlir;
 
 namespace syncopate {
@@ -125,6 +123,7 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
     PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireSignals()))
       return signalPassFailure();
+    SignalLayout layout = *SignalLayout::fromTable(plan);
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>())
       for (ScheduleOp schedule : plan.getBody().getOps<ScheduleOp>()) {
         if (schedule.getKernelAttr() != kernel.getKernelAttr())
@@ -132,7 +131,7 @@ struct PlaceWaits : impl::PlaceWaitsPassBase<PlaceWaits> {
         KernelDependence &dependence =
             analysis.getDependence(kernel, schedule.getRank());
         if (!dependence.isValid() ||
-            failed(placeWaits(analysis, kernel, schedule, dependence)))
+            failed(placeWaits(analysis, kernel, schedule, dependence, layout)))
           return signalPassFailure();
         analysis.keepOrder(schedule);
       }
@@ -144,14 +143,14 @@ private:
 
   static LogicalResult placeWaits(PlanAnalysis &analysis, KernelOp kernel,
                                   ScheduleOp schedule,
-                                  KernelDependence &dependence) {
+                                  KernelDependence &dependence,
+                                  const SignalLayout &layout) {
     PlanGraph &graph = analysis.getGraph();
     const TileGroups &groups = analysis.getGroups();
     FailureOr<ArrayRef<int64_t>> order = analysis.getOrder(kernel, schedule);
     if (failed(order))
       return failure();
     int64_t ctas = kernel.getCtas(), rank = schedule.getRank();
-    SignalLayout layout = *SignalLayout::fromTable(graph.getPlan());
     // By group of the rank, who still gets from it in the call before.
     SmallVector<SmallVector<int64_t>> readers;
     for (int64_t group = groups.getFirst(rank);
@@ -182,55 +181,69 @@ private:
     int64_t used = std::min<int64_t>(ctas, order->size());
     std::vector<unsigned> waited(used * queues.size());
     // CTAs that have waited for the end of a rank's call before.
-    llvm::DenseSet<std::pair<int64_t, int64_t>> guarded;
-    // Tiles that wait for the same share rows.
+    std::vector<bool> guarded(used * layout.ranks);
+    // The group of the tile before on each CTA, whose readers are among those.
+    std::vector<int64_t> groupBefore(used, kNoGroup);
+    // Tiles that wait for the same share rows; neighbours mostly do.
     std::map<SmallVector<Wait>, int64_t> rows;
-    std::vector<int64_t> tileValues, waitValues;
-    tileValues.reserve(std::size(kTileColumns) * order->size());
-    SmallVector<Wait> waits;
+    std::vector<WaitRow> waitRows;
+    SmallVector<Wait> waits, lastWaits;
+    int64_t lastBegin = 0;
     auto findRows = [&]() -> int64_t {
       if (waits.empty())
         return 0;
-      auto [it, isNew] = rows.try_emplace(waits, waitValues.size() / 2);
+      if (waits == lastWaits)
+        return lastBegin;
+      auto [it, isNew] = rows.try_emplace(waits, waitRows.size());
       if (isNew)
         for (auto [signal, count] : waits)
-          llvm::append_range(waitValues, std::array<int64_t, 2>{signal, count});
-      return it->second;
+          waitRows.push_back({signal, count});
+      lastWaits = waits;
+      return lastBegin = it->second;
     };
-    TableAttr ordered = *schedule.getTiles();
+    ArrayRef<int64_t> ordered = schedule.getTiles()->getValues();
+    size_t columns = schedule.getTiles()->getColumns().size();
+    std::vector<TileRow> tileRows(order->size());
+    bool walks = !steps->ofPosition.empty();
+    int64_t nextCta = 0;
     for (auto [position, tile] : llvm::enumerate(*order)) {
-      auto cta = static_cast<int64_t>(position) % ctas;
+      int64_t cta = nextCta;
+      nextCta = cta + 1 == ctas ? 0 : cta + 1;
       waits.clear();
       for (auto [queue, id] : lastOfSet[dependence.getSet(tile)]) {
         unsigned &next = waited[cta * queues.size() + queue];
         if (next > id)
           continue;
         next = id + 1;
-        waits.emplace_back(*graph.getTransfer(id).getSignal(), 1);
+        waits.push_back({layout.data(id), 1});
       }
-      if (int64_t group = groups.getGroup(rank, tile); group >= 0)
-        for (int64_t reader : readers[group - groups.getFirst(rank)])
-          if (guarded.insert({cta, reader}).second)
-            waits.emplace_back(layout.done(reader), 0);
-      int64_t begin = findRows();
-      llvm::append_range(tileValues, ordered.getRow(position).take_front(3));
-      tileValues.push_back(begin);
-      tileValues.push_back(begin + waits.size());
-      if (!steps->ofPosition.empty())
+      int64_t group = groups.getGroup(rank, tile);
+      if (group >= 0 && group != std::exchange(groupBefore[cta], group))
+        for (int64_t reader : readers[group - groups.getFirst(rank)]) {
+          if (guarded[cta * layout.ranks + reader])
+            continue;
+          guarded[cta * layout.ranks + reader] = true;
+          waits.push_back({layout.done(reader), 0});
+        }
+      TileRow &row = tileRows[position];
+      std::copy_n(&ordered[columns * position], 3, row.coordinates.begin());
+      row.waits.begin = findRows();
+      row.waits.end = row.waits.begin + waits.size();
+      if (walks)
         stepWaits.place(
             tile, steps->ofPosition[position],
             MutableArrayRef(waited).slice(cta * queues.size(), queues.size()),
             [&](ArrayRef<unsigned> ids) {
               waits.clear();
               for (unsigned id : ids)
-                waits.emplace_back(*graph.getTransfer(id).getSignal(), 1);
+                waits.push_back({layout.data(id), 1});
               int64_t first = findRows();
               return RowRange{first,
                               first + static_cast<int64_t>(waits.size())};
             });
     }
-    setTables(schedule, tileValues, waitValues);
-    if (!steps->ofPosition.empty())
+    setTables(schedule, tileRows, waitRows);
+    if (walks)
       stepWaits.write(schedule);
     return success();
   }
@@ -242,7 +255,8 @@ private:
                                          ScheduleOp schedule,
                                          KernelDependence &dependence,
                                          ArrayRef<int64_t> order) {
-    SmallVector<int64_t> tileValues, waitValues;
+    std::vector<TileRow> tileRows;
+    std::vector<WaitRow> waitRows;
     for (int64_t tile : order) {
       if (dependence.getSet(tile) != dependence.getSet(order.front()))
         return kernel.emitOpError()
@@ -256,27 +270,24 @@ private:
                       .take_front(kernel.getTiles().size())
                << "] of rank " << schedule.getRank()
                << " read what different transfers bring";
-      llvm::append_range(tileValues,
-                         KernelDependence::getCoordinates(kernel, tile));
       ArrayRef<unsigned> all = dependence.getSets()[dependence.getSet(tile)];
-      llvm::append_range(tileValues, std::array<int64_t, 2>{
-                                         0, static_cast<int64_t>(all.size())});
+      tileRows.push_back({KernelDependence::getCoordinates(kernel, tile),
+                          {0, static_cast<int64_t>(all.size())}});
       if (tile == order.front())
         for (unsigned id : all)
-          llvm::append_range(
-              waitValues,
-              std::array<int64_t, 2>{
-                  static_cast<int64_t>(*graph.getTransfer(id).getSignal()), 1});
+          waitRows.push_back({id, 1});
     }
-    setTables(schedule, tileValues, waitValues);
+    setTables(schedule, tileRows, waitRows);
     return success();
   }
 
-  static void setTables(ScheduleOp schedule, ArrayRef<int64_t> tileValues,
-                        ArrayRef<int64_t> waitValues) {
+  static void setTables(ScheduleOp schedule, ArrayRef<TileRow> tileRows,
+                        ArrayRef<WaitRow> waitRows) {
     MLIRContext *context = schedule.getContext();
-    schedule.setTilesAttr(TableAttr::get(context, kTileColumns, tileValues));
-    schedule.setWaitsAttr(TableAttr::get(context, kWaitColumns, waitValues));
+    schedule.setTilesAttr(
+        TableAttr::get(context, kTileColumns, getValues(tileRows)));
+    schedule.setWaitsAttr(
+        TableAttr::get(context, kWaitColumns, getValues(waitRows)));
     // They name rows of a table of waits that is no more.
     schedule.removeCommandsAttr();
     schedule.removeSignalsAttr();

@@ -175,6 +175,10 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
       return failure();
     tables.slots = *read;
   }
+  if (schedule.getOutputs() &&
+      failed(readTable(schedule, "outputs", schedule.getOutputs(),
+                       kOutputColumns)))
+    return failure();
   if (schedule.getSteps() || schedule.getTileSteps()) {
     auto steps =
         readTable(schedule, "steps", schedule.getSteps(), kStepColumns);
@@ -202,7 +206,7 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
   for (auto [row, tile] : llvm::enumerate(tables.getTiles()))
     if (failed(check("tiles", row, tile.waits, "waits", waits)))
       return failure();
-  for (auto [row, step] : llvm::enumerate(view<StepRow>(tables.steps)))
+  for (auto [row, step] : llvm::enumerate(getRows<StepRow>(tables.steps)))
     if (failed(check("steps", row, step.waits, "waits", waits)))
       return failure();
   for (auto [row, command] : llvm::enumerate(tables.getCommands()))
@@ -252,10 +256,13 @@ FailureOr<SmallVector<int64_t>> syncopate::readTileOrder(KernelOp kernel,
   llvm::BitVector seen(kernel.getNumTiles());
   std::array<int64_t, 3> grid{1, 1, 1};
   llvm::copy(kernel.getTiles(), grid.begin());
+  int64_t whole = kernel.getNumWholeTiles();
   for (int64_t position = 0, e = tiles->getNumRows(); position < e;
        ++position) {
     ArrayRef<int64_t> row = tiles->getRow(position).take_front(3);
-    std::optional<int64_t> part = kernel.getPartAt(position);
+    std::optional<int64_t> part;
+    if (position >= whole)
+      part = kernel.getPartAt(position);
     int64_t tile = 0;
     bool inside = true;
     for (auto [i, coordinate] : llvm::enumerate(row)) {

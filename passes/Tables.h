@@ -48,6 +48,11 @@ constexpr llvm::StringRef kCallColumns[] = {
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
 constexpr llvm::StringRef kSlotColumns[] = {"call", "slot", "second"};
+constexpr llvm::StringRef kOutputColumns[] = {"row", "rows", "column", "slot",
+                                              "inside"};
+/// Of a plan, for each buffer that holds slots.
+constexpr llvm::StringRef kSlotBufferColumns[] = {"buffer", "rows", "columns",
+                                                  "count"};
 /// What stands for the second slot of a tile that has one only.
 constexpr int64_t kNoSlot = -1;
 constexpr llvm::StringRef kTileGroupColumns[] = {
@@ -130,6 +135,14 @@ struct GroupRow {
 struct SlotRow {
   int64_t call, slot, second;
 };
+/// So many rows of what library calls bring to a rank, in a column of slots:
+/// where they begin there, and from which row of which slot on they lie.
+struct OutputRow {
+  int64_t row, rows, column, slot, inside;
+};
+struct SlotBufferRow {
+  int64_t buffer, rows, columns, count;
+};
 struct StepRow {
   int64_t step;
   RowRange waits;
@@ -156,9 +169,23 @@ static_assert(hasColumns<TileRow>(kTileColumns) &&
               hasColumns<CallRow>(kCallColumns) &&
               hasColumns<GroupRow>(kGroupColumns) &&
               hasColumns<SlotRow>(kSlotColumns) &&
+              hasColumns<OutputRow>(kOutputColumns) &&
+              hasColumns<SlotBufferRow>(kSlotBufferColumns) &&
               hasColumns<StepRow>(kStepColumns) &&
               hasColumns<RowRange>(kTileStepColumns) &&
               hasColumns<TileGroupRow>(kTileGroupColumns));
+
+/// The values of a table as rows, and back.
+template <typename Row>
+llvm::ArrayRef<Row> getRows(llvm::ArrayRef<int64_t> values) {
+  return {reinterpret_cast<const Row *>(values.data()),
+          values.size() * sizeof(int64_t) / sizeof(Row)};
+}
+template <typename Row>
+llvm::ArrayRef<int64_t> getValues(llvm::ArrayRef<Row> rows) {
+  return {reinterpret_cast<const int64_t *>(rows.data()),
+          rows.size() * sizeof(Row) / sizeof(int64_t)};
+}
 
 /// The complete tables of one rank, as rows.
 class ScheduleTables {
@@ -169,42 +196,38 @@ public:
 
   int64_t getRank() const { return rank; }
   chunk::ScheduleOp getSchedule() const { return schedule; }
-  llvm::ArrayRef<TileRow> getTiles() const { return view<TileRow>(tiles); }
+  llvm::ArrayRef<TileRow> getTiles() const { return getRows<TileRow>(tiles); }
   llvm::ArrayRef<CommandRow> getCommands() const {
-    return view<CommandRow>(commands);
+    return getRows<CommandRow>(commands);
   }
-  llvm::ArrayRef<GroupRow> getGroups() const { return view<GroupRow>(groups); }
+  llvm::ArrayRef<GroupRow> getGroups() const {
+    return getRows<GroupRow>(groups);
+  }
   /// The group of each tile, row-major in the grid.
   llvm::ArrayRef<TileGroupRow> getTileGroups() const {
-    return view<TileGroupRow>(tileGroups);
+    return getRows<TileGroupRow>(tileGroups);
   }
   /// The call and the slot of each tile, row-major in the grid; none if no
   /// collective is library calls.
-  llvm::ArrayRef<SlotRow> getSlots() const { return view<SlotRow>(slots); }
+  llvm::ArrayRef<SlotRow> getSlots() const { return getRows<SlotRow>(slots); }
   /// The steps that the tile at a position of the order takes, in their order;
   /// none if tiles walk no steps.
   llvm::ArrayRef<StepRow> getSteps(int64_t position) const {
     if (tileSteps.empty())
       return {};
-    RowRange range = view<RowRange>(tileSteps)[position];
-    return view<StepRow>(steps).slice(range.begin, range.end - range.begin);
+    RowRange range = getRows<RowRange>(tileSteps)[position];
+    return getRows<StepRow>(steps).slice(range.begin, range.end - range.begin);
   }
-  const CallRow &getCall() const { return view<CallRow>(calls).front(); }
+  const CallRow &getCall() const { return getRows<CallRow>(calls).front(); }
   llvm::ArrayRef<WaitRow> getWaits(RowRange range) const {
-    return view<WaitRow>(waits).slice(range.begin, range.end - range.begin);
+    return getRows<WaitRow>(waits).slice(range.begin, range.end - range.begin);
   }
   llvm::ArrayRef<SignalRow> getSignals(RowRange range) const {
-    return view<SignalRow>(signals).slice(range.begin, range.end - range.begin);
+    return getRows<SignalRow>(signals).slice(range.begin,
+                                             range.end - range.begin);
   }
 
 private:
-  template <typename Row>
-  static llvm::ArrayRef<Row> view(llvm::ArrayRef<int64_t> values) {
-    constexpr size_t columns = sizeof(Row) / sizeof(int64_t);
-    return {reinterpret_cast<const Row *>(values.data()),
-            values.size() / columns};
-  }
-
   chunk::ScheduleOp schedule;
   int64_t rank = 0;
   llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls, groups,

@@ -15,22 +15,26 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
+/// Adds the dimension of a region that begins at `begin`; nothing stands for
+/// what does not fit, which lies outside every buffer.
+static void addDim(Box &region, std::optional<int64_t> begin, int64_t size,
+                   int64_t bound) {
+  constexpr int64_t limit = BufferType::kMaxBytes;
+  int64_t first = std::clamp(begin.value_or(limit), -limit, limit);
+  int64_t end =
+      std::min(first + size, ShapedType::isDynamic(bound) ? limit : bound);
+  first = std::max<int64_t>(first, 0);
+  region.offsets.push_back(first);
+  region.sizes.push_back(end - first);
+}
+
 Box syncopate::getAccessedBox(FootprintOp footprint, BufferType type,
                               ArrayRef<int64_t> coordinates) {
-  constexpr int64_t limit = BufferType::kMaxBytes;
   Box region;
   for (auto [expr, size, bound] :
        llvm::zip(footprint.getMap().getResults(), footprint.getSizes(),
-                 type.getShape())) {
-    // What does not fit lies outside every buffer.
-    int64_t begin =
-        std::clamp(evaluate(expr, coordinates).value_or(limit), -limit, limit);
-    int64_t end = begin + size;
-    begin = std::max<int64_t>(begin, 0);
-    end = std::min(end, ShapedType::isDynamic(bound) ? limit : bound);
-    region.offsets.push_back(begin);
-    region.sizes.push_back(end - begin);
-  }
+                 type.getShape()))
+    addDim(region, evaluate(expr, coordinates), size, bound);
   return region;
 }
 
@@ -50,9 +54,32 @@ TileBoxes::TileBoxes(KernelOp kernel, FootprintOp footprint)
       strides[i] = regions;
       regions *= grid[i];
     }
+  // Most offsets depend on one coordinate, by which they are then known.
+  size_t dims = kernel.getTiles().size();
+  ArrayRef<AffineExpr> offsets = footprint.getMap().getResults();
+  std::vector<std::vector<std::optional<int64_t>>> known(offsets.size());
+  SmallVector<size_t> knownBy(offsets.size(), 0);
+  for (auto [number, expr] : llvm::enumerate(offsets)) {
+    SmallVector<size_t> by;
+    for (size_t i = 0; i < dims; ++i)
+      if (expr.isFunctionOfDim(i))
+        by.push_back(i);
+    if (by.size() > 1)
+      continue;
+    knownBy[number] = by.empty() ? 0 : by.front();
+    Coordinates at{0, 0, 0};
+    int64_t &coordinate = at[knownBy[number]];
+    for (; coordinate < seen[knownBy[number]]; ++coordinate)
+      known[number].push_back(evaluate(expr, at));
+  }
   boxes.reserve(regions);
   forEachTile(seen, [&](const Coordinates &tile) {
-    boxes.push_back(getAccessedBox(footprint, buffer.getType(), tile));
+    Box &region = boxes.emplace_back();
+    for (auto [number, expr] : llvm::enumerate(offsets))
+      addDim(region,
+             known[number].empty() ? evaluate(expr, tile)
+                                   : known[number][tile[knownBy[number]]],
+             footprint.getSizes()[number], buffer.getType().getShape()[number]);
     return true;
   });
 }

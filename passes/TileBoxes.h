@@ -56,6 +56,8 @@ public:
     return tile[0] * strides[0] + tile[1] * strides[1] + tile[2] * strides[2];
   }
   const Box &operator[](size_t number) const { return boxes[number]; }
+  /// Whether tiles that differ in this coordinate have other regions.
+  bool dependsOn(size_t dim) const { return strides[dim] != 0; }
 
 private:
   chunk::FootprintOp footprint;

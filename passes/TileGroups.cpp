@@ -53,7 +53,31 @@ public:
   Touching(PlanGraph &graph, int64_t rank, const TileBoxes &boxes)
       : graph(graph), boxes(boxes), place(rank, boxes.getBuffer()),
         indices{&graph.getReaders(place), &graph.getWriters(place),
-                &graph.getProducedIndex(place)} {}
+                &graph.getProducedIndex(place)},
+        isLinear(llvm::none_of(
+            boxes.getFootprint().getMap().getResults(), [](AffineExpr offset) {
+              bool found = false;
+              offset.walk([&](AffineExpr part) {
+                found |= part.getKind() == AffineExprKind::Mod ||
+                         part.getKind() == AffineExprKind::FloorDiv ||
+                         part.getKind() == AffineExprKind::CeilDiv;
+              });
+              return found;
+            })) {}
+
+  /// Whether the transfers of all tiles from one to another, which differ in
+  /// one coordinate, are those of the tile before. If regions move by the same
+  /// from each tile to the next, the first and the last of them tell.
+  bool staysUntil(const Coordinates &first, const Coordinates &last) const {
+    if (!isLinear || state != State::Inside)
+      return false;
+    for (const Coordinates &tile : {first, last}) {
+      const Box &region = boxes[boxes.getNumber(tile)];
+      if (region.isEmpty() || !cell.contains(region))
+        return false;
+    }
+    return true;
+  }
 
   /// Goes on to another tile. Returns whether its transfers are those of the
   /// tile before, as they mostly are.
@@ -86,6 +110,8 @@ private:
   const TileBoxes &boxes;
   Place place;
   std::array<BoxIndex *, 3> indices;
+  /// Whether the offsets of regions are sums of multiples of coordinates.
+  bool isLinear;
   State state = State::Unknown;
   /// The regions that the same transfers touch.
   BoxCell cell;
@@ -138,7 +164,7 @@ TileGroups::TileGroups(PlanGraph &graph) {
     // What the tile before was in a group for, if it is one to go by.
     bool isKnown = false;
     std::optional<int64_t> lastCall;
-    forEachTile(getGrid(kernel), [&](const Coordinates &coordinates) {
+    auto addTile = [&](const Coordinates &coordinates) {
       int64_t tile = groupOfRank.size();
       for (Touching &write : writes)
         isKnown &= write.move(coordinates);
@@ -162,6 +188,26 @@ TileGroups::TileGroups(PlanGraph &graph) {
       groupOfRank.push_back(group);
       if (group >= 0)
         ++groups[group].tiles;
+    };
+    Coordinates rows = getGrid(kernel);
+    size_t inner = kernel.getTiles().size() - 1;
+    int64_t length = std::exchange(rows[inner], 1);
+    forEachTile(rows, [&](Coordinates coordinates) {
+      Coordinates last = coordinates;
+      last[inner] = length - 1;
+      // Most rows of tiles are in one group.
+      if (isKnown && handed.empty() && callOfTile.empty() &&
+          llvm::all_of(writes, [&](const Touching &write) {
+            return write.staysUntil(coordinates, last);
+          })) {
+        int64_t group = groupOfRank.back();
+        groupOfRank.insert(groupOfRank.end(), length, group);
+        if (group >= 0)
+          groups[group].tiles += length;
+        return true;
+      }
+      for (; coordinates[inner] < length; ++coordinates[inner])
+        addTile(coordinates);
       return true;
     });
   }

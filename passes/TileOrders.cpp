@@ -68,27 +68,38 @@ TileKinds syncopate::findTileKinds(ArrayRef<int64_t> tiles, PlanGraph &graph,
   }
   TileKinds kinds;
   auto kind = kinds.end();
+  // What the tile before needs and is in a group for; neighbours are mostly
+  // alike, and then of one kind.
+  unsigned lastSet = 0, lastSummed = 0;
+  int64_t lastGroup = 0;
   for (int64_t tile : tiles) {
     int64_t group = groups.getGroup(rank, tile);
+    unsigned set = dependence.getSet(tile);
+    unsigned summed = dependence.getSummedSet(tile);
+    if (kind != kinds.end() && set == lastSet && summed == lastSummed &&
+        group == lastGroup) {
+      kind->second.tiles.push_back(tile);
+      continue;
+    }
+    lastSet = set;
+    lastSummed = summed;
+    lastGroup = group;
     int64_t departure = std::numeric_limits<int64_t>::max();
     if (group >= 0)
       departure = isGrouped ? 0 : departures[group - groups.getFirst(rank)];
-    std::optional<unsigned> last = latest[dependence.getSet(tile)];
+    std::optional<unsigned> last = latest[set];
     // Tiles of other ranks, which may wait for none of this rank's that add,
     // make what those add to: they would wait for each other otherwise.
-    bool adds = !dependence.getSets()[dependence.getSummedSet(tile)].empty();
+    bool adds = !dependence.getSets()[summed].empty();
     std::tuple key(!isGrouped && adds, last && !isGrouped ? arrival[*last] : 0,
                    departure);
-    if (kind == kinds.end() || kind->first != key) {
-      bool isNew;
-      std::tie(kind, isNew) = kinds.try_emplace(key);
-      kind->second.waits = last.has_value();
-      kind->second.leaves = departure < static_cast<int64_t>(graph.size());
-      // Until it leaves, a time of departure is the number of the transfer.
-      kind->second.peer = kind->second.leaves
-                              ? getPeer(graph, departure, rank)
-                              : (last ? getPeer(graph, *last, rank) : rank);
-    }
+    kind = kinds.try_emplace(key).first;
+    kind->second.waits = last.has_value();
+    kind->second.leaves = departure < static_cast<int64_t>(graph.size());
+    // Until it leaves, a time of departure is the number of the transfer.
+    kind->second.peer = kind->second.leaves
+                            ? getPeer(graph, departure, rank)
+                            : (last ? getPeer(graph, *last, rank) : rank);
     kind->second.tiles.push_back(tile);
   }
   return kinds;
@@ -148,8 +159,9 @@ static std::vector<int64_t> interleave(const TileKinds &kinds, int64_t rows,
 }
 
 std::vector<int64_t> syncopate::orderKinds(KernelOp kernel, int64_t rank,
-                                           int64_t ranks, TileKinds kinds,
-                                           int64_t rows, TileOrder policy) {
+                                           int64_t ranks,
+                                           const TileKinds &kinds, int64_t rows,
+                                           TileOrder policy) {
   if (policy == TileOrder::Paced)
     return interleave(kinds, rows, kernel.getCtas(), rank, ranks);
   std::vector<int64_t> order;

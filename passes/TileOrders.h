@@ -49,8 +49,8 @@ TileKinds findTileKinds(llvm::ArrayRef<int64_t> tiles, PlanGraph &graph,
 
 /// The order of a rank's tiles by the policy, but for library calls.
 std::vector<int64_t> orderKinds(chunk::KernelOp kernel, int64_t rank,
-                                int64_t ranks, TileKinds kinds, int64_t rows,
-                                chunk::TileOrder policy);
+                                int64_t ranks, const TileKinds &kinds,
+                                int64_t rows, chunk::TileOrder policy);
 
 /// Tiles of the blocks of all ranks take turns, since a library call takes as
 /// many of each, and those that lie in two blocks come last. Tiles of a later

@@ -14,7 +14,7 @@ import torch
 import triton
 from syncopate.device.remap import remap
 from syncopate.kernels import add_activate
-from syncopate.runtime.interface import BufferSpec, Region, TileSlots, slot_rows
+from syncopate.runtime.interface import BufferSpec, Region, SlotRows, TileSlots, slot_rows
 
 draw = np.random.default_rng()
 
@@ -25,7 +25,13 @@ def in_slots(m, n, tile, block_rows, begin):
     rows, columns = -(-(begin + block_rows) // tile[0]), -(-n // tile[1])
     count = blocks * rows * columns + 3
     slots = draw.permutation(count)[: blocks * rows * columns]
-    spec = TileSlots(tile, count, tuple(sorted(slots.tolist())), block_rows, (begin,), (tuple(slots.tolist()),))
+    places = []
+    for number, slot in enumerate(slots.tolist()):
+        block, at, column = number // columns // rows, number // columns % rows, number % columns
+        first, last = max(begin, at * tile[0]), min(begin + block_rows, (at + 1) * tile[0])
+        row = block * block_rows + first - begin
+        places.append(SlotRows(row, min(last - first, m - row), column, slot, first - at * tile[0]))
+    spec = TileSlots(tile, count, tuple(sorted(slots.tolist())), (tuple(places),))
     buffer = BufferSpec("c", (m, n), "f32", ((),), ((Region((0, 0), (m, n)),),), spec)
     values = draw.standard_normal((m, n), np.float32)
     memory = np.full(buffer.memory_shape, np.nan, np.float32)

@@ -23,6 +23,7 @@ __all__ = ["Access", "Schedule", "read_schedule"]
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
 _LEFT_OUT = {
     "slots": ("call", "slot", "second"),
+    "outputs": ("row", "rows", "column", "slot", "inside"),
     "steps": ("step", "wait_begin", "wait_end"),
     "tile_steps": ("begin", "end"),
 }
@@ -144,7 +145,11 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         tiles=tiles,
         parts=int(kernels[0].attributes["parts"].value) if "parts" in kernels[0].attributes else 1,
         accesses=accesses,
-        buffers=place_slots(buffers, tables, accesses, tiles, _takes_rows(plan)),
+        buffers=place_slots(
+            buffers,
+            _to_table(plan.attributes["slots"]) if "slots" in plan.attributes else None,
+            tables,
+        ),
         bound=_read_bound(kernels[0]),
         produced=_read_produced(body),
         separate=tuple(name.value for name in kernels[0].attributes["separate"])
@@ -153,13 +158,6 @@ def read_schedule(plan: ir.OpView) -> Schedule:
         signal_layout=SignalLayout(**_to_table(plan.attributes["signals"]).rows()[0]),
         tables=tuple(tables),
         steps=_read_steps(kernels[0], world_size),
-    )
-
-
-def _takes_rows(plan: ir.OpView) -> bool:
-    """Whether library calls take whole rows of tiles, as they do if the strategy does not say otherwise."""
-    return "strategy" not in plan.attributes or "slots = tiles" not in str(
-        plan.attributes["strategy"]
     )
 
 

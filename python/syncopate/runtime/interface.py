@@ -20,7 +20,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -77,28 +77,41 @@ class Region:
     sizes: tuple[int, ...]
 
 
+class SlotRows(NamedTuple):
+    """Rows of an output, in one column of tiles, that lie in one slot, one behind the other.
+
+    Attributes:
+        row: The first of them, in the output.
+        rows: How many.
+        column: The column of tiles.
+        slot: The slot.
+        inside: Its row in which the first of them lies.
+    """
+
+    row: int
+    rows: int
+    column: int
+    slot: int
+    inside: int
+
+
 @dataclass(frozen=True)
 class TileSlots:
     """How a buffer holds tiles where a collective is library calls: each in a slot, one below the other.
 
-    A slot may hold a whole row of tiles, which then counts as one tile. A rank's output is one or more blocks of as
-    many rows. Each begins somewhere in the first of its tiles, since blocks need not end where tiles do.
+    A slot may hold a whole row of tiles, which then counts as one tile.
 
     Attributes:
         tile: Rows and columns of a slot.
         count: Number of slots, those included that stay empty.
         stored: Slots in which tiles are stored, ascending.
-        block_rows: Rows of a block.
-        begins: For each rank, with which row of its first tile a block begins.
-        outputs: For each rank, the slots of the tiles of its output, block by block, row-major.
+        outputs: For each rank, where its output lies; nothing if that does not lie in slots.
     """
 
     tile: tuple[int, int]
     count: int
     stored: tuple[int, ...]
-    block_rows: int
-    begins: tuple[int, ...]
-    outputs: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[SlotRows, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -148,12 +161,12 @@ def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
     """
     assert spec.slots is not None
     slots, (rows, columns) = spec.slots, spec.outputs[rank][0].sizes
-    tiles = -(-columns // slots.tile[1])
-    table = np.asarray(slots.outputs[rank], np.int64).reshape(-1, tiles)
-    block, row = np.divmod(np.arange(rows), slots.block_rows)
-    tile, inside = np.divmod(slots.begins[rank] + row, slots.tile[0])
-    tiles_of_block = len(table) // -(-rows // slots.block_rows)
-    result: Int64Array = table[block * tiles_of_block + tile] * slots.tile[0] + inside[:, None]
+    result: Int64Array = np.full((rows, -(-columns // slots.tile[1])), -1, np.int64)
+    places = np.asarray(slots.outputs[rank], np.int64).reshape(-1, len(SlotRows._fields))
+    row, count, column, slot, inside = places.T
+    step = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    begin = np.repeat(slot * slots.tile[0] + inside, count)
+    result[np.repeat(row, count) + step, np.repeat(column, count)] = begin + step
     return result
 
 
