@@ -123,7 +123,10 @@ class Processes:
         told = [json.loads(text) for text in texts]
         for rank, (other, _) in enumerate(told):
             if other != told[0][0]:
-                self._broken = f"rank {rank} has come to {other}, but rank 0 to {told[0][0]}; one of them may have failed alone"
+                self._broken = (
+                    f"rank {rank} has come to {other}, but rank 0 to {told[0][0]}; "
+                    "one of them may have failed alone"
+                )
                 raise SyncopateError(self._broken)
         return [said for _, said in told]
 

@@ -105,6 +105,8 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._programs: weakref.WeakSet[Rescuable] = weakref.WeakSet()
+        # Those that are being rescued: who forgets one without closing it would leave its stream waiting for ever.
+        self._busy: set[Rescuable] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -141,8 +143,12 @@ class Watchdog:
                     "streams are stuck after a device wait timed out"
                 )
                 self.forget(program)
+                self._busy.discard(program)
                 continue
-            if delay is not None:
+            if delay is None:
+                self._busy.discard(program)
+            else:
+                self._busy.add(program)
                 delays.append(delay)
         return min(delays)
 

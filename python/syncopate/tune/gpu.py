@@ -78,8 +78,9 @@ def _group_of_nodes(group: dist.ProcessGroup, node_size: int | None) -> ProcessG
         return ProcessGroup(group)
     first = dist.get_rank(group) // node_size * node_size
     members = dist.get_process_group_ranks(group)[first : first + node_size]
-    # Other nodes make their own, and this one need not wait for them.
-    return ProcessGroup(group, dist.new_group(members, use_local_synchronization=True))
+    # Only its store and its ranks are needed, so no communicator, for which ranks of other nodes would have to come.
+    node = dist.new_group(members, backend="gloo", use_local_synchronization=True)
+    return ProcessGroup(group, node)
 
 
 class GpuRunner:
