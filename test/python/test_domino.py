@@ -1,5 +1,7 @@
 """Domino's splits: all-reduces of pieces, by rows and by columns."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -31,6 +33,12 @@ def test_pieces_together_are_the_sum(world, rows, columns):
     parts = np.random.default_rng().integers(-99, 99, (world, *shape))
     for contents in interpret_plan(plan.text, {"c": list(parts)})["c"]:
         np.testing.assert_array_equal(contents.data, parts.sum(0))
+
+
+def test_transfers_name_the_line_that_asked_for_them():
+    plan, _, _ = build(2, (8, 4))
+    places = re.findall(r'"([^"]+)":(\d+)', plan.text_with_locations)
+    assert {file for file, _ in places} == {__file__}
 
 
 @pytest.mark.parametrize("columns", [1, 2])

@@ -3,13 +3,16 @@
 import itertools
 import json
 
+import numpy as np
 import pytest
 
+import syncopate
 from syncopate.cli import main
 from syncopate.errors import SyncopateError
 from syncopate.importers.names import Source
 from syncopate.importers.proof import prove
 from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.model import Topology, TopologyKind
 from syncopate.plan.kinds import Collective
 from syncopate.synthesis import Fabric, Wire, find_bound_us, synthesize, time_steps
@@ -212,6 +215,21 @@ def test_wrong_arguments_are_refused(arguments, said):
     given = {"collective": "broadcast", "fabric": FABRICS[0], "nbytes": MIB, **arguments}
     with pytest.raises(SyncopateError, match=said):
         synthesize(**given)
+
+
+def test_found_plan_is_fused_with_a_gemm():
+    config = GemmConfig(block_m=32, block_n=32, block_k=32, num_warps=4, num_ctas=2)
+    fabric = of(TopologyKind.TWO_LEVEL, 4, 300.0, 2, 40.0, 5.0)
+    made = synthesize("reduce_scatter", fabric, MIB).emit((128, 64), "f32", source=Source.TILES)
+    a = syncopate.Tensor("a", (128, 32), "f32")
+    program = syncopate.compile(gemm, made.plan, **bind_gemm(a, 64, config, c=made.given))
+    result = program.simulate(calls=2, seed=1)
+    assert result.verdict.ok, result.verdict
+    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+        parts = zip(inputs["a"], inputs["b"], strict=True)
+        whole = sum(x.astype(np.float64) @ y.astype(np.float64).T for x, y in parts)
+        found = np.concatenate(outputs["data"])
+        assert np.abs(found - whole).max() < 5e-3 * np.abs(whole).max()
 
 
 def test_command_writes_a_plan_that_checks(tmp_path, capsys):

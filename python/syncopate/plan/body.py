@@ -309,10 +309,10 @@ class PlanBody:
 
 
 def _find_caller() -> tuple[str, int] | None:
-    """File and line of what called this package."""
+    """File and line of what called this package, or an importer, which is no more than a way to call it."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(
-        ("syncopate.plan", "contextlib")
+        ("syncopate.plan", "syncopate.importers", "contextlib")
     ):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)

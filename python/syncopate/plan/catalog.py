@@ -17,8 +17,9 @@ from syncopate.choices import Algorithm, Direction, Swizzle
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan, shard
+from syncopate.plan.exchanges import exchange_blocks, exchange_by_levels
 from syncopate.plan.kinds import Collective
-from syncopate.plan.loops import Hand, broadcast, exchange, gather, reverse
+from syncopate.plan.loops import Hand, broadcast, gather, reverse
 from syncopate.plan.mesh import Mesh
 from syncopate.plan.moves import Moves
 from syncopate.strategy import Strategy
@@ -301,10 +302,12 @@ class _Maker:
         self, given: Buffer, result: Buffer, blocks: Sequence[Sequence[Chunk]]
     ) -> None:
         if self.kind is Collective.ALL_TO_ALL:
+            world, near = len(self.ranks), self.grid.shape[-1]
             if self.template.algorithms[0] is Algorithm.HIERARCHICAL:
-                self._exchange_by_levels(given, result)
+                passing = self.plan.buffer("passing", result.shape, self.dtype)
+                exchange_by_levels(given, passing, result, world // near, near, self._copy)
             else:
-                self._exchange(given, result)
+                exchange_blocks(given, result, world, self.template.swizzle, self._copy)
             return
         if self.kind is Collective.BROADCAST:
             hands = self._broadcast()
@@ -372,47 +375,3 @@ class _Maker:
         """Copies piece by piece."""
         for piece, target in zip(self._cut(src), self._cut(dst), strict=True):
             self.moves.copy(piece, src_rank, dst_rank, target)
-
-    def _exchange(self, given: Buffer, result: Buffer) -> None:
-        """Each block from its sender to its receiver, the rank's own first."""
-        blocks = shard(given, 0, len(self.ranks))
-        rows = result.shape[0] // len(self.ranks)
-        own = (Hand(rank, rank, rank) for rank in self.ranks)
-        for hand in (*own, *exchange(len(self.ranks), self.template.swizzle)):
-            block = blocks[hand.dst]
-            if block is not None:
-                begin = hand.src * rows
-                target = result[begin : begin + block.sizes[0]]
-                self._copy(block, hand.src, hand.dst, target)
-
-    def _exchange_by_levels(self, given: Buffer, result: Buffer) -> None:
-        """Within each node to the rank at the receiver's place, then, all of a node together, to the other node."""
-        near = self.grid.shape[-1]
-        nodes, rows = len(self.ranks) // near, result.shape[0] // len(self.ranks)
-        passing = self.plan.buffer("passing", result.shape, self.dtype)
-        blocks = shard(given, 0, len(self.ranks))
-
-        def slot(buffer: Buffer, number: int, size: int) -> Chunk:
-            return buffer[number * rows : number * rows + size]
-
-        own = [Hand(place, place, place) for place in range(near)]
-        for hand in (*own, *exchange(near)):
-            for node, other in itertools.product(range(nodes), repeat=2):
-                src, dst = node * near + hand.src, node * near + hand.dst
-                block = blocks[other * near + hand.dst]
-                if block is not None:
-                    # What stays in the node has arrived; what does not lies with what goes there too.
-                    buffer = result if node == other else passing
-                    target = slot(buffer, other * near + hand.src, block.sizes[0])
-                    self._copy(block, src, dst, target)
-        for hand in exchange(nodes):
-            for place in range(near):
-                src, dst = hand.src * near + place, hand.dst * near + place
-                block = blocks[dst]
-                whole = block is not None and block.sizes[0] == rows
-                for first in range(0, near, near if whole else 1):
-                    size = near * rows if whole else 0 if block is None else block.sizes[0]
-                    if size:
-                        source = slot(passing, hand.dst * near + first, size)
-                        target = slot(result, hand.src * near + first, size)
-                        self._copy(source, src, dst, target)
