@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 from syncopate.errors import PlanError
-from syncopate.mlir import ir
+from syncopate.mlir import dialects, ir
 from syncopate.mlir.passmanager import PassManager
 
 __all__ = ["name_file", "new_context", "parse", "run_pipeline", "translate_errors"]
 
 # The bindings cannot show a message that quotes bytes which are no text.
 _NO_TEXT = "expects strings in UTF-8, but the error quotes one that is none"
+# The bindings look for Python classes of every operation that is touched. They do not remember that a dialect has none,
+# and look through the file system each time; an empty module ends this.
+for _dialect in ("gluon", "llvm", "nvws", "tt", "ttg", "ttng"):
+    sys.modules.setdefault(f"{dialects.__name__}.{_dialect}", ModuleType(_dialect))
+
 _RUNNING = re.compile(r"^Failure while executing pass pipeline:\n")
 
 

@@ -328,6 +328,22 @@ def test_import_needs_neither_torch_nor_triton():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_without_machine_code_there_is_all_but_that():
+    program = build()
+    module = build(machine_code=False)
+    assert module.ir["ttgir"] == program.ir["ttgir"]
+    assert "ptx" not in module.ir
+    assert module.image.arguments == program.image.arguments
+    assert module.image.descriptors == program.image.descriptors
+    assert module.tile_shape == program.tile_shape
+    with pytest.raises(
+        syncopate.SyncopateError, match=r"compiled with machine_code=False; compile it anew"
+    ):
+        syncopate.runtime.load(module, group=None)
+    # Nothing of it is taken for machine code.
+    assert build().image.cubin == program.image.cubin
+
+
 def test_program_simulates_itself():
     result = build(world=2, shape=(256, 128, 128)).simulate(calls=2, seed=3)
     assert result.verdict.ok, result.verdict.findings

@@ -92,11 +92,14 @@ def test_no_pass_changes_the_meaning(text, choice, seed):
     inputs = draw_inputs(module, np.random.default_rng(seed))
     meaning = interpret_plan(module, inputs)
     assert any(contents.defined.all() for contents in meaning["a"])
+    before = ""
     for step in plan_passes():
         run_pipeline(
             module, re.sub(r"(chunk-[\w-]+)", lambda m: m[1] + with_options(m[1], choice), step)
         )
-        assert_same(interpret_plan(module, inputs), meaning, f"{step} with {choice}")
+        if (text := str(module)) != before:
+            assert_same(interpret_plan(module, inputs), meaning, f"{step} with {choice}")
+        before = text
     # What is left of collectives are claims, which move nothing.
     body = module.body.operations[0].regions[0].blocks[0].operations
     assert not any(isinstance(op, (chunk.AllGatherOp, chunk.BroadcastOp)) for op in body)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
+from sim_compile import compile_program
 
 import syncopate
 import syncopate.language as sy
@@ -64,7 +65,7 @@ def build_attention(causal: bool, strategy: syncopate.Strategy, world: int) -> A
         "BLOCK": 64,
         "CAUSAL": causal,
     }
-    return syncopate.compile(
+    return compile_program(
         attention,
         plan,
         bind=bind,

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 
 import syncopate
 from syncopate.choices import Combine
@@ -29,6 +30,7 @@ def gemm_calls(
     slots: str = "rows",
     config: GemmConfig = SMALL,
     named: bool = False,
+    **options: Any,
 ) -> Any:
     """C = A Bᵀ on every rank, and a collective of it; the plan names its realization, or the strategy does."""
     m, n, k = shape
@@ -50,7 +52,7 @@ def gemm_calls(
     else:
         all_to_all_tiles(plan, c, plan.buffer("received", (m, n), dtype))
     bind = bind_gemm(syncopate.Tensor("a", (m, k), dtype), n, config, c=c)
-    return syncopate.compile(gemm, plan, **bind, strategy=strategy)
+    return compile_program(gemm, plan, **bind, strategy=strategy, **options)
 
 
 def _add_named(plan: Any, kind: str, c: Any) -> None:

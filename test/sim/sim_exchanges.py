@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 from sim_programs import SMALL
 from sim_table import TRANSFERS
 
@@ -71,7 +72,7 @@ class ExchangeCase:
         if self.exchange in (Exchange.GEMM_A2A, Exchange.A2A_GEMM_A2A):
             c = plan.buffer("c", (m, n), "bf16")
             all_to_all_tiles(plan, c, plan.buffer("returned", (m, n), "bf16"))
-        return syncopate.compile(
+        return compile_program(
             gemm, plan, **bind_gemm(a, n, self.config, c=c), strategy=self.strategy
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 
 import syncopate
 from syncopate.choices import Combine
@@ -116,7 +117,7 @@ class GemmCase:
             add = reduce_scatter_tiles if self.program is Program.RS else all_reduce_tiles
             add(plan, c, strategy)
         bind = bind_gemm_pointers if self.pointers else bind_gemm
-        return syncopate.compile(
+        return compile_program(
             gemm_pointers if self.pointers else gemm,
             plan,
             **bind(

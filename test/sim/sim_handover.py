@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 from sim_programs import SMALL
 
 import syncopate
@@ -114,7 +115,7 @@ class HandoverCase:
         )
         bind = (bind_gemm_pointers if self.pointers else bind_gemm)(a, n, self.config, c=part)
         kernel = gemm_pointers if self.pointers else gemm
-        return syncopate.compile(kernel, plan, **bind, strategy=strategy)
+        return compile_program(kernel, plan, **bind, strategy=strategy)
 
     def error(self, result: Result) -> float:
         """How far the outputs are from a float64 reference, relative to its largest element."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 from sim_gemms import GemmCase, Program
 
 import syncopate
@@ -57,7 +58,7 @@ class BothCase:
             realization=self.realization, comm_ctas=2, combine=self.combine
         )
         reduce_scatter_tiles(plan, c, strategy)
-        return syncopate.compile(gemm, plan, **bind_gemm(a, n, self.config, c=c), strategy=strategy)
+        return compile_program(gemm, plan, **bind_gemm(a, n, self.config, c=c), strategy=strategy)
 
     def error(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> float:
         """How far outputs are from the sum in float64, relative to the largest element."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sim_compile import compile_program
 
 import syncopate
 from syncopate.choices import Combine, Realization
@@ -74,7 +75,7 @@ def _build(case: MoeCase) -> Any:
     config = GemmConfig(
         block_m=case.shape.block_m, block_n=64, block_k=32, num_warps=4, num_ctas=case.ctas
     )
-    return syncopate.compile(
+    return compile_program(
         grouped_gemm,
         plan,
         **bind_grouped_gemm(dispatch, case.shape, case.n, config),
@@ -253,7 +254,7 @@ def _build_combine(case: CombineCase) -> Any:
     )
     combined = combine_tokens(plan, case.shape, case.n, "bf16", strategy=strategy)
     config = GemmConfig(block_m=8, block_n=64, num_warps=4, num_ctas=2)
-    return syncopate.compile(combine_rows, plan, **bind_combine_rows(combined, case.shape, config))
+    return compile_program(combine_rows, plan, **bind_combine_rows(combined, case.shape, config))
 
 
 COMBINES = [

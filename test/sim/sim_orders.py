@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sim_calls import largest_error as calls_error
+from sim_compile import compile_program
 
 import syncopate
 from syncopate.choices import Combine, Realization, TileOrder
@@ -88,7 +89,7 @@ def build(
             all_to_all_tiles(plan, c, plan.buffer("received", (m, n), "bf16"))
         else:
             reduce_scatter_tiles(plan, c, strategy)
-    return syncopate.compile(
+    return compile_program(
         gemm, plan, **bind_gemm(a, n, CONFIG, c=c), strategy=strategy, tile_order=tile_order
     )
 

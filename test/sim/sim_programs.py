@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from mixed_plans import gather_by
+from sim_compile import compile_program
 
 import syncopate
 from syncopate.kernels import GemmConfig, gemm, gemm_pointers
@@ -49,7 +50,7 @@ def ag_gemm(
     way, direction = algorithm.split()
     strategy = syncopate.Strategy(way, direction, realization, splits, order, comm_ctas=comm_ctas)
     kernel = gemm_pointers if pointers else gemm
-    return syncopate.compile(kernel, plan, **bind, strategy=strategy, target=target)
+    return compile_program(kernel, plan, **bind, strategy=strategy, target=target)
 
 
 def largest_error(result: Result) -> float:

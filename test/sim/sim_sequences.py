@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
+from sim_compile import compile_program
 
 import syncopate
 import syncopate.language as sy
@@ -94,7 +95,7 @@ class AttentionCase:
         bound = bind_attention(
             k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
         )
-        return syncopate.compile(attention, plan, **bound, strategy=self.strategy)
+        return compile_program(attention, plan, **bound, strategy=self.strategy)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""
@@ -238,7 +239,7 @@ def build_two_pass_softmax(world: int, length: int) -> Any:
         "CTAS": 2,
     }
     options = {"num_warps": 4, "num_stages": 2}
-    return syncopate.compile(two_pass_softmax, plan, bind=bind, tiles=(2,), ctas=2, options=options)
+    return compile_program(two_pass_softmax, plan, bind=bind, tiles=(2,), ctas=2, options=options)
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
@@ -286,4 +287,4 @@ def build_linear_attention(world: int, length: int) -> Any:
         "D": 16,
     }
     options = {"num_warps": 4, "num_stages": 2}
-    return syncopate.compile(linear_attention, plan, bind=bind, tiles=(2,), ctas=2, options=options)
+    return compile_program(linear_attention, plan, bind=bind, tiles=(2,), ctas=2, options=options)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
+from sim_compile import compile_program
 
 import syncopate
 import syncopate.language as sy
@@ -72,7 +73,7 @@ def build_gemm(
         "BK": bk,
         "CTAS": syncopate.Ctas(),
     }
-    return syncopate.compile(
+    return compile_program(
         gemm_along_k,
         plan,
         bind=bind,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sim_compile import compile_program
 from sim_programs import SMALL
 
 import syncopate
@@ -93,7 +94,7 @@ class SumCase:
         scatters = self.collective is Collective.REDUCE_SCATTER
         (reduce_scatter_tiles if scatters else all_reduce_tiles)(plan, parts, strategy)
         a = syncopate.Tensor("a", (m, k), self.dtype)
-        return syncopate.compile(
+        return compile_program(
             gemm,
             plan,
             **bind_gemm(a, n, self.config, c=parts),

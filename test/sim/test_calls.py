@@ -92,10 +92,10 @@ def test_code_is_shared_by_other_rows_but_not_by_other_slots():
         other = gemm_calls(kind, 2, (m, 72, 40), waves=(2,), slots="tiles")
         assert other.image is first.image, f"seed {seed}: {kind}, {m} rows"
         check(kind, other)
-        assert gemm_calls(kind, 2, (256, 72, 40)).image != first.image
+        assert gemm_calls(kind, 2, (256, 72, 40)).image is not first.image
     # Blocks that end inside tiles make some of them be stored twice.
     whole, ragged = (gemm_calls("reduce_scatter", 2, (m, 72, 40)) for m in (256, 200))
-    assert whole.image != ragged.image
+    assert whole.image is not ragged.image
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32"])
@@ -340,6 +340,8 @@ def test_default_tiles_compile():
     # The shared memory and the registers of a large tile are those of the GEMM alone.
     for kind in KINDS:
         for slots in SHAPES:
-            program = gemm_calls(kind, 2, (1024, 1024, 256), config=GemmConfig(), slots=slots)
+            program = gemm_calls(
+                kind, 2, (1024, 1024, 256), config=GemmConfig(), slots=slots, machine_code=True
+            )
             assert program.num_ctas == 130
             assert program.grid == (130, 1, 1)

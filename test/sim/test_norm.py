@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sim_compile import compile_program
 from sim_table import options_of
 
 import syncopate
@@ -21,7 +22,7 @@ def norm_program(world, rows, n, *, total=None, block_m=1, realization="ldst_col
     strategy = syncopate.Strategy(realization=realization, comm_ctas=2, **choices)
     all_gather_tiles(plan, own, y, strategy)
     bind = bind_add_rms_norm(own, epsilon=EPSILON, block_m=block_m, num_warps=4, num_ctas=2)
-    return syncopate.compile(add_rms_norm, plan, **bind)
+    return compile_program(add_rms_norm, plan, **bind)
 
 
 def expect(blocks, residuals, weight):
@@ -87,7 +88,7 @@ def test_gemm_all_reduce_norm(world):
     c = plan.buffer("c", (m, n), "bf16")
     reduce_scatter_tiles(plan, c)
     bind = bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, SMALL, c=c)
-    first = simulate(syncopate.compile(gemm, plan, **bind))
+    first = simulate(compile_program(gemm, plan, **bind))
     assert first.verdict.ok, first.verdict
     draw = np.random.default_rng()
     residual = [draw.standard_normal((64, n), np.float32) for _ in range(world)]

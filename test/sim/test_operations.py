@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
+from sim_compile import compile_program
 from sim_programs import ag_gemm, with_fused
 
 import syncopate
@@ -44,7 +45,7 @@ def build(kernel, scale):
     }
     strategy = syncopate.Strategy(realization="copy_engine")
     bind = {**descriptors, "scale": scale, "TILE": 64}
-    return syncopate.compile(kernel, plan, bind=bind, tiles=(4,), ctas=4, strategy=strategy)
+    return compile_program(kernel, plan, bind=bind, tiles=(4,), ctas=4, strategy=strategy)
 
 
 def rows(result):

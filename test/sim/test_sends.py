@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from edited_tables import refuse_tables
+from sim_compile import compile_program
 from sim_table import options_of
 
 import syncopate
@@ -34,7 +35,7 @@ def before_gemm(kind, mesh, shape, strategy):
             plan.input(given[:], rank=rank)
         a = plan.buffer("a", (m, k), "bf16")
         plan.all_to_all(given, a)
-    return syncopate.compile(gemm, plan, **bind_gemm(a, n, SMALL), strategy=strategy)
+    return compile_program(gemm, plan, **bind_gemm(a, n, SMALL), strategy=strategy)
 
 
 def behind_gemm(kind, mesh, shape, strategy):
@@ -50,7 +51,7 @@ def behind_gemm(kind, mesh, shape, strategy):
         add(plan, c, strategy)
     rows = c.shape[0]
     bind = bind_gemm(syncopate.Tensor("a", (rows, k), "bf16"), n, SMALL, c=c)
-    return syncopate.compile(gemm, plan, **bind, strategy=strategy)
+    return compile_program(gemm, plan, **bind, strategy=strategy)
 
 
 def expected(kind, where, inputs, rank):
@@ -170,7 +171,7 @@ def test_library_calls_need_no_common_memory():
     strategy = syncopate.Strategy(realization="nccl", waves=(1,))
     reduce_scatter_tiles(plan, c, strategy)
     bind = bind_gemm(syncopate.Tensor("a", (256, 40), "bf16"), 72, SMALL, c=c)
-    program = syncopate.compile(gemm, plan, **bind, strategy=strategy)
+    program = compile_program(gemm, plan, **bind, strategy=strategy)
     check("reduce_scatter", "behind", program)
     check_nodes(program, 1)
 
@@ -180,7 +181,7 @@ def test_a_transfer_may_name_it():
     a = plan.buffer("a", (128, 40), "bf16", shard_axis=0)
     plan.put(a[:64], a[:64], src_rank=0, dst_rank=1, realization="nccl")
     plan.put(a[64:], a[64:], src_rank=1, dst_rank=0)
-    program = syncopate.compile(gemm, plan, **bind_gemm(a, 72, SMALL))
+    program = compile_program(gemm, plan, **bind_gemm(a, 72, SMALL))
     check("all_gather", "before", program)
     with pytest.raises(SyncopateError, match="rank 0 accesses the memory of rank 1, which it"):
         check_nodes(program, 1)
@@ -193,7 +194,7 @@ def test_a_rank_does_not_send_to_itself():
         plan.input(given[:], rank=rank)
         plan.put(given[:], a[:], src_rank=rank, dst_rank=rank, realization="nccl")
     with pytest.raises(PlanError, match="expects another rank than 0 to receive it"):
-        syncopate.compile(gemm, plan, **bind_gemm(a, 72, SMALL))
+        compile_program(gemm, plan, **bind_gemm(a, 72, SMALL))
 
 
 def test_others_do_not_add_between_nodes():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from faults_tma import COMMANDS
 from fused_edits import drop, kernel
+from sim_compile import compile_program
 from sim_faults import find
 from sim_programs import SMALL
 from sim_table import LDST, RING_PULL, TMA_COLOCATED, Case
@@ -29,7 +30,7 @@ def reduce_scatter(realization, algorithm, world, dtype, shape):
     bind = bind_gemm(Tensor("a", (m, k), "bf16"), n, SMALL, c=c)
     way, direction = algorithm.split()
     strategy = Strategy(way, direction, realization)
-    return syncopate.compile(gemm, plan, **bind, strategy=strategy, target="sm_90")
+    return compile_program(gemm, plan, **bind, strategy=strategy, target="sm_90")
 
 
 def scatter_error(result, rows):
@@ -84,7 +85,7 @@ def test_columns_are_rows_with_a_stride(realization, algorithm, columns):
     plan = syncopate.Plan("gather_columns", [world])
     a = plan.buffer("a", (m, world * columns), "bf16", shard_axis=1)
     plan.all_gather(a, axis=1)
-    program = syncopate.compile(
+    program = compile_program(
         gemm,
         plan,
         **bind_gemm(a, n, SMALL),

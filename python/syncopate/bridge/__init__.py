@@ -8,7 +8,14 @@ TritonGPU IR and LLVM IR so that a transformed module goes on to PTX and cubin.
 from syncopate.bridge.cache import cache_folder, write_whole
 from syncopate.bridge.errors import BridgeError
 from syncopate.bridge.module import export_module, import_module, new_context, self_check
-from syncopate.bridge.stages import Captured, KernelSpec, capture_ttgir, compile_with, divisible
+from syncopate.bridge.stages import (
+    Captured,
+    KernelSpec,
+    capture_ttgir,
+    compile_with,
+    divisible,
+    transform_with,
+)
 from syncopate.bridge.wrapper import CONTEXT_ARGUMENT, define_kernel, make_wrapper
 
 __all__ = [
@@ -26,5 +33,6 @@ __all__ = [
     "make_wrapper",
     "new_context",
     "self_check",
+    "transform_with",
     "write_whole",
 ]

@@ -26,7 +26,16 @@ from triton.runtime.jit import JITFunction
 
 from syncopate.bridge.module import export_module, import_module, self_check
 
-__all__ = ["Captured", "KernelSpec", "Transform", "capture_ttgir", "compile_with", "divisible"]
+__all__ = [
+    "Captured",
+    "KernelSpec",
+    "Transform",
+    "Transformed",
+    "capture_ttgir",
+    "compile_with",
+    "divisible",
+    "transform_with",
+]
 
 Transform = Callable[[str, str], str]
 """Takes the generic-form TTIR and TTGIR of a kernel, returns the generic-form TTGIR to compile in its place."""
@@ -202,3 +211,35 @@ def compile_with(spec: KernelSpec, transform: Transform, key: str) -> CompiledKe
 
     with _wrapped_ttgir_stage(replace):
         return _compile(spec, key)
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """What `compile_with` makes machine code of.
+
+    Attributes:
+        ttgir: The transformed module, as Triton prints it.
+        metadata: What Triton knows by then of how a launch passes its arguments.
+    """
+
+    ttgir: str
+    metadata: Mapping[str, Any]
+
+
+def transform_with(spec: KernelSpec, transform: Transform) -> Transformed:
+    """Does what `compile_with` does, up to machine code.
+
+    Raises:
+        BridgeError: Triton rejects the transformed module.
+    """
+    transformed: list[Transformed] = []
+
+    def stop(original: Any, module: Any, metadata: Any) -> Any:
+        captured, module = _run_stage(spec, original, module, metadata)
+        module = import_module(transform(captured.ttir, captured.ttgir), module.context)
+        transformed.append(Transformed(str(module), dict(metadata)))
+        raise _Stop
+
+    with _wrapped_ttgir_stage(stop), suppress(_Stop):
+        _compile(spec, "transform")
+    return transformed[0]

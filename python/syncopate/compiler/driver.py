@@ -64,6 +64,7 @@ def compile(
     options: Mapping[str, Any] | None = None,
     timeout: float = DEFAULT_TIMEOUT_NS / 1e9,
     check_tables: bool = True,
+    machine_code: bool = True,
     tile_order: Sequence[int] | Sequence[Sequence[int]] | TileIndices | None = None,
 ) -> Program:
     """Fuses a local kernel with a plan. Needs no GPU.
@@ -98,6 +99,9 @@ def compile(
         timeout: Limit of a device wait in seconds; 0 waits for ever.
         check_tables: Whether to check the tables against the plan once more, as `chunk-check-tables` says. This takes
             most of the time that tables take; plans are checked in any case.
+        machine_code: Whether to make machine code, which takes most of the time of a first compile. Without, the
+            program can be simulated, explained and drawn, but not loaded, and whether it fits on the target is not
+            known; its `ir` has no "ptx".
         tile_order: The order of tiles in place of one of the strategy's policies: their numbers, row-major in the grid,
             for all ranks, or one sequence for each rank. CTA c computes those at c, c + `ctas`, and so on. An order in
             which ranks would wait for each other is refused as long as tables are checked.
@@ -142,6 +146,7 @@ def compile(
         options=options,
         timeout=timeout,
         check_tables=check_tables,
+        machine_code=machine_code,
     )
     if auto is None:
         return compile_request(request, given)
@@ -162,6 +167,7 @@ class CompileRequest:
         options: Triton's compile options.
         timeout: Limit of a device wait in seconds.
         check_tables: Whether to check the tables against the plan.
+        machine_code: Whether to make machine code.
     """
 
     kernel: JITFunction[Any]
@@ -171,6 +177,7 @@ class CompileRequest:
     options: Mapping[str, Any]
     timeout: float
     check_tables: bool
+    machine_code: bool
 
 
 @dataclass(frozen=True)
@@ -218,16 +225,17 @@ def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
         target,
         check_tables=request.check_tables,
     )
-    compiled = compile_image(spec, fusion, key)
+    compiled = compile_image(spec, fusion, key, machine_code=request.machine_code)
     fusion.forget_module()
     schedule = fusion.schedule
-    check_budgets(
-        compiled.image,
-        target,
-        stages=spec.options.get("num_stages"),
-        ctas=kernel_op.ctas,
-        comm_ctas=schedule.comm_ctas,
-    )
+    if request.machine_code:
+        check_budgets(
+            compiled.image,
+            target,
+            stages=spec.options.get("num_stages"),
+            ctas=kernel_op.ctas,
+            comm_ctas=schedule.comm_ctas,
+        )
     return Program(
         name=plan.name,
         world_size=plan.world_size,
@@ -249,7 +257,7 @@ def compile_request(request: CompileRequest, strategy: Strategy) -> Program:
                 **fusion.stages,
                 "fused": compiled.fused.decode,
                 "ttgir": compiled.ttgir.decode,
-                "ptx": compiled.ptx.decode,
+                **({"ptx": compiled.ptx.decode} if request.machine_code else {}),
             }
         ),
         timeout_ns=round(timeout * 1e9),

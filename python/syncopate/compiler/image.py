@@ -120,7 +120,7 @@ class CompiledKernel:
         localized_argument: The argument in whose place it reads the rank's own input where the caller keeps it.
         fused: The kernel, in generic form.
         ttgir: The same as Triton prints it.
-        ptx: What Triton makes of that.
+        ptx: What Triton makes of that; empty without machine code.
     """
 
     image: KernelImage
@@ -130,20 +130,25 @@ class CompiledKernel:
     ptx: bytes
 
 
-def compile_image(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> CompiledKernel:
+def compile_image(
+    spec: bridge.KernelSpec, fusion: Fusion, key: str, *, machine_code: bool = True
+) -> CompiledKernel:
     """The fused kernel's machine code, from the cache if there is some for a plan of the same features.
 
     Args:
         spec: How the local kernel is compiled.
         fusion: The kernel, and the plan.
         key: Its `kernel_key`.
+        machine_code: Whether to make machine code, which takes most of the time, or to stop before.
     """
-    key = hash_of("image", key, device.source_hash(), fusion.features.key)
+    key = hash_of(
+        "image" if machine_code else "module", key, device.source_hash(), fusion.features.key
+    )
     compiled = _compiled.find(key)
     if compiled is None:
         entry = _images.find(key)
         if entry is None:
-            entry = _compile(spec, fusion, key)
+            entry = (_compile if machine_code else _transform)(spec, fusion, key)
             _images.store(key, entry)
         compiled = _compiled.keep(key, _read_entry(entry))
     return compiled
@@ -156,15 +161,28 @@ def _compile(spec: bridge.KernelSpec, fusion: Fusion, key: str) -> Mapping[str, 
     fused = fusion.fused
     compiled = bridge.compile_with(spec, lambda _ttir, _ttgir: fused, key)
     image = KernelImage.from_triton(compiled, list(spec.signature.items()))
+    return _make_entry(image, fusion, compiled.asm["ttgir"], compiled.asm["ptx"])
+
+
+def _transform(spec: bridge.KernelSpec, fusion: Fusion, _key: str) -> Mapping[str, bytes]:
+    fused = fusion.fused
+    transformed = bridge.transform_with(spec, lambda _ttir, _ttgir: fused)
+    image = KernelImage.without_code(
+        spec.kernel.__name__, transformed.metadata, list(spec.signature.items())
+    )
+    return _make_entry(image, fusion, transformed.ttgir, "")
+
+
+def _make_entry(image: KernelImage, fusion: Fusion, ttgir: str, ptx: str) -> Mapping[str, bytes]:
     meta = asdict(image)
     del meta["cubin"]
     return {
         "image.json": json.dumps(meta).encode(),
         "kernel.json": json.dumps({"localized_argument": fusion.localized_argument}).encode(),
         "kernel.cubin": image.cubin,
-        "kernel.mlir": fused.encode(),
-        "kernel.ttgir": compiled.asm["ttgir"].encode(),
-        "kernel.ptx": compiled.asm["ptx"].encode(),
+        "kernel.mlir": fusion.fused.encode(),
+        "kernel.ttgir": ttgir.encode(),
+        "kernel.ptx": ptx.encode(),
     }
 
 

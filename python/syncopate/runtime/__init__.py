@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncopate.errors import SyncopateError
+
 if TYPE_CHECKING:
     from syncopate.runtime.groups import Group
     from syncopate.runtime.interface import Program
@@ -32,7 +34,15 @@ _HOMES = {
 
 
 def load(program: Program, group: Group, *, remap: bool = True) -> LoadedProgram:
-    """Binds a program to the memory and the streams of a group. Collective over the group."""
+    """Binds a program to the memory and the streams of a group. Collective over the group.
+
+    Raises:
+        SyncopateError: The program has no machine code.
+    """
+    if not program.image.cubin:
+        raise SyncopateError(
+            f"program {program.name} was compiled with machine_code=False; compile it anew to load it"
+        )
     from syncopate.runtime.loaded import LoadedProgram
 
     return LoadedProgram(program, group, remap=remap)

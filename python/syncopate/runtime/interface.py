@@ -18,7 +18,7 @@ Division of work at a call, for rank r (stream order from top to bottom):
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -307,7 +307,7 @@ class KernelImage:
 
     Attributes:
         name: Entry point.
-        cubin: Machine code.
+        cubin: Machine code; empty if none was made.
         arguments: (name, Triton type) of every argument of the wrapper in order, the context first; "constexpr" ones
             included.
         num_warps: Warps of a CTA in all, those of warp-specialized partitions included.
@@ -352,27 +352,51 @@ class KernelImage:
                 (k if isinstance(k, str) or names is None else names[k], v)
                 for k, v in signature.items()
             ]
-        layouts = tuple(
-            DescriptorLayout(
-                int(m["swizzle"]),
-                int(m["elem_size"]),
-                int(m["elem_type"]),
-                tuple(int(b) for b in m["block_size"]),
-                bool(m.get("fp4_padded", False)),
-            )
-            for m in (getattr(meta, "tensordesc_meta", None) or ())
-        )
         return KernelImage(
             name=meta.name,
             cubin=bytes(compiled.asm["cubin"]),
             arguments=tuple((str(name), str(kind)) for name, kind in arguments),
             num_warps=int(meta.num_warps),
             shared_bytes=int(meta.shared),
-            descriptors=layouts,
+            descriptors=_read_layouts(getattr(meta, "tensordesc_meta", None)),
             global_scratch_bytes=int(getattr(meta, "global_scratch_size", 0) or 0),
             global_scratch_align=int(getattr(meta, "global_scratch_align", 1) or 1),
             profile_scratch_bytes=int(getattr(meta, "profile_scratch_size", 0) or 0),
         )
+
+    @staticmethod
+    def without_code(
+        name: str, metadata: Mapping[str, Any], arguments: Sequence[tuple[str, str]]
+    ) -> KernelImage:
+        """Takes what there is to know of a launch before there is machine code; shared memory is not.
+
+        Args:
+            name: Name of the kernel.
+            metadata: What Triton has gathered up to TritonGPU IR.
+            arguments: (name, type) of every argument.
+        """
+        return KernelImage(
+            name=name,
+            cubin=b"",
+            arguments=tuple(arguments),
+            num_warps=int(metadata["num_warps"]),
+            shared_bytes=0,
+            descriptors=_read_layouts(metadata.get("tensordesc_meta")),
+        )
+
+
+def _read_layouts(described: Iterable[Mapping[str, Any]] | None) -> tuple[DescriptorLayout, ...]:
+    """From Triton's `tensordesc_meta`."""
+    return tuple(
+        DescriptorLayout(
+            int(m["swizzle"]),
+            int(m["elem_size"]),
+            int(m["elem_type"]),
+            tuple(int(b) for b in m["block_size"]),
+            bool(m.get("fp4_padded", False)),
+        )
+        for m in described or ()
+    )
 
 
 @runtime_checkable
