@@ -267,6 +267,12 @@ def test_groups_of_hlo_are_read_in_all_their_forms(text, groups):
             "dense<[[0, 1, 2, 3]]>",
             'dense<"0x' + "".join(f"0{i}" + "00" * 7 for i in range(4)) + '">',
         ),
+        (
+            "dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>",
+            '#stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", '
+            'size = 2>, #stablehlo.mesh_axis<name = "y", size = 2>]>, axes = [#stablehlo.axis_ref<name = "x">, '
+            '#stablehlo.axis_ref<name = "y">]>',
+        ),
     ],
 )
 def test_ids_of_stablehlo_are_of_what_the_module_says(old, new):

@@ -1,4 +1,4 @@
-"""Plans from other systems, and for them: MSCCL XML, MSCCL++ execution plans, TACCL's algorithms.
+"""Plans from other systems, and for them: algorithms of MSCCL, MSCCL++ and TACCL, programs of XLA, layouts, rings.
 
     from syncopate.importers import import_plan
 

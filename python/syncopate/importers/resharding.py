@@ -15,7 +15,7 @@ from syncopate.importers.layouts import Box, Layout
 from syncopate.importers.names import Source
 from syncopate.plan import Buffer, Chunk, Plan, Token
 
-__all__ = ["exchange_blocks", "reshard"]
+__all__ = ["bind_some_tiles", "exchange_blocks", "reshard"]
 
 _TILES: Final = 4
 """Of the kernel without code."""
@@ -181,16 +181,10 @@ class _Resharding:
                 for rank, place in enumerate(places)
             ]
             result = alone
+        imported = Imported(plan, given, result)
         if self.kernel:
-            tiles = result if self.source is Source.INPUTS else given
-            rows = -(-tiles.shape[0] // _TILES)
-            footprint = {tiles: (rows, *tiles.shape[1:])}
-            grid = (-(-tiles.shape[0] // rows),)
-            if self.source is Source.INPUTS:
-                plan.bind_tiles("read_tiles", grid, reads=footprint, after=tokens)
-            else:
-                plan.bind_tiles("write_tiles", grid, writes=footprint, after=tokens)
-        return Imported(plan, given, result)
+            bind_some_tiles(imported, self.source, tokens)
+        return imported
 
     def _reduce(self) -> Imported:
         """Sums the parts of each group, and cuts the sum."""
@@ -351,6 +345,19 @@ class _Resharding:
     @staticmethod
     def _relative(boxes: Sequence[Box], wholes: Sequence[Box]) -> list[Box]:
         return [_inside(box, whole) for box, whole in zip(boxes, wholes, strict=True)]
+
+
+def bind_some_tiles(imported: Imported, source: Source, tokens: Sequence[Token]) -> None:
+    """Adds a kernel without code, whose tiles read the result, or write what is given if that comes from tiles."""
+    plan = imported.plan
+    tiles = imported.result if source is Source.INPUTS else imported.given
+    rows = -(-tiles.shape[0] // _TILES)
+    footprint = {tiles: (rows, *tiles.shape[1:])}
+    grid = (-(-tiles.shape[0] // rows),)
+    if source is Source.INPUTS:
+        plan.bind_tiles("read_tiles", grid, reads=footprint, after=tokens)
+    else:
+        plan.bind_tiles("write_tiles", grid, writes=footprint, after=tokens)
 
 
 def _gather_tokens(made: Sequence[Sequence[Token]], ranks: Sequence[int]) -> list[Token]:

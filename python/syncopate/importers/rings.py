@@ -10,6 +10,7 @@ from syncopate.importers.emit import Imported
 from syncopate.importers.items import Place
 from syncopate.importers.layouts import Box
 from syncopate.importers.names import Source
+from syncopate.importers.resharding import bind_some_tiles
 from syncopate.plan import Buffer, Chunk, Plan, Token
 
 __all__ = ["Ring", "nest_hops"]
@@ -116,14 +117,10 @@ class _RingPlan:
                 )
                 for rank in self.blocks
             ]
+        imported = Imported(plan, given, result)
         if self.kernel:
-            tiles = result if self.source is Source.INPUTS else given
-            footprint, grid = {tiles: tiles.shape}, (1,)
-            if self.source is Source.INPUTS:
-                plan.bind_tiles("read_tiles", grid, reads=footprint, after=tokens)
-            else:
-                plan.bind_tiles("write_tiles", grid, writes=footprint, after=tokens)
-        return Imported(plan, given, result)
+            bind_some_tiles(imported, self.source, tokens)
+        return imported
 
     def _start(self, data: Buffer) -> tuple[Buffer, dict[int, list[Token]]]:
         """What ranks have in the beginning, where it is to travel from."""

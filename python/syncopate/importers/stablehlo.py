@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from syncopate.importers.groups import Grouping, GroupKind, read_dense
+from syncopate.importers.groups import Grouping, GroupKind, read_dense, read_iota
 from syncopate.importers.read_mlir import LABEL, walk
 from syncopate.importers.tensors import Dot, Node, Operation, Transfer, TransferKind
 
@@ -149,7 +149,16 @@ def _read_groups(
     operation: Operation, grouping: Grouping, *, both: bool = True
 ) -> tuple[tuple[int, ...], ...]:
     """Groups of ranks; `both` if those on a channel are of replicas with all partitions of each."""
-    ids = read_dense(operation.text("replica_groups"), operation.fail)
+    text = operation.text("replica_groups")
+    axes = re.findall(r'mesh_axis < name = "(\w+)" , size = (\d+) >', text)
+    if axes:
+        # As HLO writes it.
+        mesh = ",".join(f"'{name}'={size}" for name, size in axes)
+        taken = re.findall(r"axis_ref < (.*?) >", text)
+        named = ",".join(re.sub(r'name = "(\w+)"', r"'\1'", axis) for axis in taken)
+        ids = read_iota(f"mesh[{mesh}] {{{named}}}", operation.fail)
+    else:
+        ids = read_dense(text, operation.fail)
     channel = re.search(r"handle = (\d+)", operation.fields.get("channel_handle", ""))
     on_channel = channel is not None and int(channel[1]) > 0
     is_global = operation.fields.get("use_global_device_ids", "false") in ("unit", "true")
