@@ -81,11 +81,16 @@ class MlirLexer(RegexLexer):
 lexers["mlir"] = MlirLexer()
 
 
-def adapt_page(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Adds to pages that list their folders in tables what only a site has: the names of all that is there."""
+def adapt_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Adds to pages that list others what only a site has: the names of all that is there."""
     globs = {"design/README": "*", "results/README": "*\n*/*"}
-    if name in globs:
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:glob:\n\n{globs[name]}\n```\n"
+    if name == "index":
+        pages = sorted(path.stem for path in Path(app.srcdir).glob("*.md"))
+        listed = source[0].split()
+        globs["index"] = "\n".join(page for page in pages if page not in ("index", *listed))
+    if globs.get(name):
+        caption = ":caption: More\n" if name == "index" else ""
+        source[0] += f"\n```{{toctree}}\n{caption}:hidden:\n:glob:\n\n{globs[name]}\n```\n"
 
 
 def mark_code(

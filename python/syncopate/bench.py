@@ -12,9 +12,10 @@ from typing import Any
 from syncopate.demo import count_gpus, interleaved_medians
 from syncopate.errors import SyncopateError
 from syncopate.outcome import ExitCode, Outcome
-from syncopate.strategy_names import name_strategy, read_strategy_name
+from syncopate.strategy_names import name_strategy
 from syncopate.workloads import GemmWorkload
 from syncopate.workloads.gemm import GemmKind
+from syncopate.workloads.named import read_strategy
 
 __all__ = ["run_bench"]
 
@@ -72,7 +73,7 @@ def measure_rank(workload: GemmWorkload, strategy: str, rounds: int) -> None:
     import torch
     import torch.distributed as dist
 
-    from syncopate import Strategy, Target
+    from syncopate import Target
     from syncopate.runtime import ProcessGroup
     from syncopate.workloads.reference import draw_input, draw_weight, multiply
 
@@ -82,12 +83,7 @@ def measure_rank(workload: GemmWorkload, strategy: str, rounds: int) -> None:
     dist.init_process_group("nccl", device_id=device)
     rank = dist.get_rank()
     config = workload.choose_config(Target.current())
-    if not strategy:
-        chosen = workload.default_strategy(config)
-    elif "/" in strategy:
-        chosen = read_strategy_name(strategy)
-    else:
-        chosen = Strategy(realization=strategy)
+    chosen = read_strategy(workload, strategy, config)
     fused = workload.load(ProcessGroup(), chosen, config=config, target=Target.current())
     error = torch.zeros((), device=device)
     for seed in range(CHECKED_CALLS):

@@ -8,14 +8,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncopate.choices import Realization, names_of
+from syncopate.choices import names_of
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.outcome import ExitCode, Outcome, add_json, show_step
 from syncopate.workloads.gemm import GemmKind
+from syncopate.workloads.named import read_strategy
 
 if TYPE_CHECKING:
-    from syncopate.strategy import Strategy
     from syncopate.workloads import GemmWorkload
 
 __all__ = ["add_workload_commands"]
@@ -136,20 +136,13 @@ def _workload(arguments: argparse.Namespace) -> GemmWorkload:
     return GemmWorkload(arguments.workload, m, n, k, arguments.ranks, arguments.dtype)
 
 
-def _strategy(name: str) -> Strategy | None:
-    from syncopate.strategy import Strategy
-    from syncopate.strategy_names import read_strategy_name
-
-    if not name:
-        return None
-    return Strategy(realization=name) if name in names_of(Realization) else read_strategy_name(name)
-
-
 def _compile(arguments: argparse.Namespace) -> Outcome:
     from syncopate.demo import save_stages
 
     workload = _workload(arguments)
-    program = workload.compile(_strategy(arguments.strategy), target=arguments.target)
+    config = workload.choose_config(arguments.target)
+    strategy = read_strategy(workload, arguments.strategy, config)
+    program = workload.compile(strategy, config=config, target=arguments.target)
     try:
         stages = save_stages(program, arguments.out)
     except (OSError, ValueError) as error:
@@ -181,7 +174,8 @@ def _simulate(arguments: argparse.Namespace) -> Outcome:
             "one, such as 512x256x256"
         )
     config = GemmConfig(block_m=64, block_n=64, block_k=64, num_warps=4, num_ctas=8)
-    program = workload.compile(_strategy(arguments.strategy), config=config, machine_code=False)
+    strategy = read_strategy(workload, arguments.strategy, config)
+    program = workload.compile(strategy, config=config, machine_code=False)
     worst, findings = 0.0, []
     for seed in range(arguments.seeds):
         show_step(seed, arguments.seeds, "interleavings")
@@ -249,23 +243,22 @@ def _tune(arguments: argparse.Namespace) -> Outcome:
 
 def _bench(arguments: argparse.Namespace) -> Outcome:
     workload = _workload(arguments)
-    strategy = _strategy(arguments.strategy)
     if arguments.machine:
-        return _predict(workload, strategy, arguments.machine)
+        return _predict(workload, arguments.strategy, arguments.machine)
     from syncopate.bench import run_bench
 
     return run_bench(workload, arguments.strategy, arguments.rounds)
 
 
-def _predict(workload: GemmWorkload, strategy: Strategy | None, name: str) -> Outcome:
+def _predict(workload: GemmWorkload, strategy_name: str, machine_name: str) -> Outcome:
     from syncopate.model import find_lower_bound
     from syncopate.strategy_names import name_strategy
     from syncopate.tune.machines import find_model
 
-    machine, _ = find_model(name, None, workload.world_size)
+    machine, _ = find_model(machine_name, None, workload.world_size)
     assert machine is not None
     config = workload.choose_config()
-    strategy = workload.default_strategy(config) if strategy is None else strategy
+    strategy = read_strategy(workload, strategy_name, config)
     timeline = workload.predict(strategy, config, machine)
     bound = find_lower_bound(
         workload.schedule(strategy, config), workload.cost(config, machine), machine

@@ -128,7 +128,7 @@ def test_compile_saves_every_stage(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("kind", "ranks", "strategy"),
-    [("ag_gemm", 3, "ldst_dedicated"), ("gemm_a2a", 2, "copy_engine/pull/2"), ("gemm_ar", 2, "")],
+    [("ag_gemm", 3, ""), ("gemm_a2a", 2, "copy_engine/pull/2"), ("gemm_rs", 2, "ldst_dedicated")],
 )
 def test_simulate_compares_with_numpy(kind, ranks, strategy, capsys):
     words = ["simulate", kind, "150x72x104", "--ranks", ranks, "--strategy", strategy, "--seeds", 1]
