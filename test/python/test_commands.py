@@ -55,7 +55,7 @@ def test_plan_commands_as_json(capsys, tmp_path):
     code, said = _run_json(capsys, "export", RING, "--to", "msccl-xml")
     assert code == 0 and said["text"].startswith("<algo")
     code, said = _run_json(capsys, "check", RING, "--seeds", 2)
-    assert (code, said["interleavings"], said["findings"]) == (0, 2, [])
+    assert (code, len(said["interleavings"]), said["findings"]) == (0, 2, [])
 
 
 def test_findings_of_check_as_json(capsys, monkeypatch):
