@@ -9,7 +9,8 @@ run here:
 * `long`: takes minutes, or has a test of its own. As `gpu`.
 
 What a reader need not see stands in a comment, `<!-- invisible-code-block: python … -->`. A piece of MLIR is put into
-the text `around`, which such a comment gives, in the place of `{}`.
+the text `around`, which such a comment gives, in the place of `{}`; a program of XLA, `mlir xla`, is imported, and left
+in the file that it names as `file`.
 """
 
 from __future__ import annotations
@@ -104,6 +105,14 @@ def _lower_mlir(example: Example) -> None:
     schedule_plan("\n".join([*aliases, around.replace("{}", "\n".join(body))]))
 
 
+def _import_program(example: Example) -> None:
+    from syncopate.importers import import_plan
+
+    file = Path(example.namespace.pop("file"))
+    file.write_text(example.parsed, encoding="utf-8")
+    import_plan(file, "stablehlo")
+
+
 EVALUATORS: dict[str, Callable[[Example], None]] = {
     "python": _run_python,
     "python gpu": _compile_python,
@@ -116,6 +125,7 @@ EVALUATORS: dict[str, Callable[[Example], None]] = {
     "console gpu": _parse_commands,
     "console long": _parse_commands,
     "mlir": _lower_mlir,
+    "mlir xla": _import_program,
 }
 
 
