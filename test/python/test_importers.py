@@ -289,7 +289,7 @@ def test_export_says_where_a_module_is_malformed():
 
 def blocks(language):
     page = (Path(__file__).parents[2] / "docs" / "importers.md").read_text()
-    return re.findall(rf"```{language}(?: long)?\n(.*?)```", page, re.DOTALL)
+    return re.findall(rf"```{language}(?: long| xla)?\n(.*?)```", page, re.DOTALL)
 
 
 def test_the_file_on_the_page_is_right():
