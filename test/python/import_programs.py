@@ -10,7 +10,7 @@ import numpy as np
 from import_files import FILES
 
 import syncopate
-from syncopate.importers import Collective, Imported, Source, Steps, emit_plan, read_steps
+from syncopate.importers import Collective, CollectiveSteps, Imported, Source, emit_plan, read_steps
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 
 __all__ = ["ImportedGemm", "expect_collective"]
@@ -54,7 +54,7 @@ class ImportedGemm:
     shape: tuple[int, int, int] = (96, 64, 64)
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> CollectiveSteps:
         form, _, write = FILES[self.name]
         return read_steps(write(self.ranks), form, self.name)
 

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
     from syncopate.importers.proof import prove
     from syncopate.importers.resharding import reshard
-    from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
+    from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
 
 __all__ = [
     "Cells",
     "Collective",
+    "CollectiveSteps",
     "Exchange",
     "Format",
     "Gemm",
@@ -43,7 +44,6 @@ __all__ = [
     "Move",
     "Place",
     "Source",
-    "Steps",
     "alpa_layout",
     "dtensor_layout",
     "emit_plan",
@@ -68,7 +68,7 @@ _HOMES = {
     "prove": "proof",
     "reshard": "resharding",
     "split_all_reduce": "domino",
-    **dict.fromkeys(("Cells", "Collective", "Memory", "Move", "Steps"), "steps"),
+    **dict.fromkeys(("Cells", "Collective", "Memory", "Move", "CollectiveSteps"), "steps"),
 }
 
 

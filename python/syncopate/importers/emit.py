@@ -9,7 +9,14 @@ from syncopate.errors import PlanError
 from syncopate.importers.beside import Gemm
 from syncopate.importers.names import Source
 from syncopate.importers.proof import prove
-from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps, find_dependences
+from syncopate.importers.steps import (
+    Cells,
+    Collective,
+    CollectiveSteps,
+    Memory,
+    Move,
+    find_dependences,
+)
 from syncopate.plan import Buffer, Chunk, Plan, Token
 
 __all__ = ["Imported", "emit_plan", "to_symbol"]
@@ -33,7 +40,7 @@ class Imported:
 
 
 def emit_plan(
-    steps: Steps,
+    steps: CollectiveSteps,
     shape: Sequence[int],
     dtype: str,
     *,
@@ -60,7 +67,7 @@ def emit_plan(
 
 class _Emitter:
     def __init__(
-        self, steps: Steps, shape: Sequence[int], dtype: str, source: Source, kernel: bool
+        self, steps: CollectiveSteps, shape: Sequence[int], dtype: str, source: Source, kernel: bool
     ) -> None:
         self.steps, self.dtype, self.source, self.kernel = steps, dtype, source, kernel
         place = steps.place.file, steps.place.line

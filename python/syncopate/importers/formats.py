@@ -17,7 +17,7 @@ from syncopate.importers.names import Format, Source
 from syncopate.importers.partitions_json import read_partitions_json
 from syncopate.importers.read_plan import read_plan
 from syncopate.importers.rings import Ring
-from syncopate.importers.steps import Collective, Steps
+from syncopate.importers.steps import Collective, CollectiveSteps
 from syncopate.importers.taccl_json import read_taccl_json
 from syncopate.importers.write_msccl_xml import write_msccl_xml
 from syncopate.importers.write_mscclpp_json import write_mscclpp_json
@@ -29,7 +29,7 @@ __all__ = ["export_plan", "import_plan", "read_exchanges", "read_steps", "read_t
 
 _Read = TypeVar("_Read")
 
-_READERS: Final[Mapping[Format, Callable[[str, str], Steps]]] = {
+_READERS: Final[Mapping[Format, Callable[[str, str], CollectiveSteps]]] = {
     Format.MSCCL_XML: read_msccl_xml,
     Format.MSCCLPP_JSON: read_mscclpp_json,
     Format.TACCL_JSON: read_taccl_json,
@@ -41,13 +41,13 @@ _TENSOR_READERS: Final[Mapping[Format, Callable[[str, str], Sequence[Exchange | 
     Format.LAYOUTS_JSON: read_layouts_json,
     Format.MERCURY_JSON: read_mercury_json,
 }
-_WRITERS: Final[Mapping[Format, Callable[[Steps], str]]] = {
+_WRITERS: Final[Mapping[Format, Callable[[CollectiveSteps], str]]] = {
     Format.MSCCL_XML: write_msccl_xml,
     Format.MSCCLPP_JSON: write_mscclpp_json,
 }
 
 
-def read_steps(text: str, form: Format | str, file: str = "-") -> Steps:
+def read_steps(text: str, form: Format | str, file: str = "-") -> CollectiveSteps:
     """The steps of a file.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from syncopate.importers.items import MOST, Item
-from syncopate.importers.steps import Cells, Memory, Move, Steps
+from syncopate.importers.steps import Cells, CollectiveSteps, Memory, Move
 from syncopate.importers.threads import Instruction
 
 __all__ = ["Channel", "ThreadblockReader"]
@@ -48,7 +48,7 @@ class ThreadblockReader:
 
     def __init__(
         self,
-        steps: Steps,
+        steps: CollectiveSteps,
         rank: int,
         gpu: Item,
         channels: dict[Channel, Item],

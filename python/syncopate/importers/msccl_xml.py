@@ -13,7 +13,7 @@ from typing import Final
 from syncopate.importers.items import MOST, Item
 from syncopate.importers.msccl_threadblocks import Channel, ThreadblockReader
 from syncopate.importers.read_xml import read_xml
-from syncopate.importers.steps import Collective, Memory, Steps, count_chunks
+from syncopate.importers.steps import Collective, CollectiveSteps, Memory, count_chunks
 from syncopate.importers.threads import Instruction, run_threads
 
 __all__ = ["COLLECTIVES", "read_msccl_xml"]
@@ -30,7 +30,7 @@ _OTHER_NAMES: Final = {"reducescatter": Collective.REDUCE_SCATTER}
 _MOST_RANKS: Final = 4096
 
 
-def read_msccl_xml(text: str, file: str) -> Steps:
+def read_msccl_xml(text: str, file: str) -> CollectiveSteps:
     """The steps of an `algo`.
 
     Raises:
@@ -66,7 +66,7 @@ def read_msccl_xml(text: str, file: str) -> Steps:
     return steps
 
 
-def _read_head(root: Item, gpus: dict[int, Item]) -> Steps:
+def _read_head(root: Item, gpus: dict[int, Item]) -> CollectiveSteps:
     collective = root.word("coll", {**COLLECTIVES, **_OTHER_NAMES})
     sizes = {
         name: max(gpu.integer(name, 0, MOST, default=0) for gpu in gpus.values())
@@ -81,7 +81,7 @@ def _read_head(root: Item, gpus: dict[int, Item]) -> Steps:
     words = {word: word for word in ("sum", "max", "min")}
     reduction = root.word("redop", {**words, "nop": "sum"}, default="sum")
     name = root.text("name", default="imported")
-    steps = Steps(name, collective, len(gpus), chunks, in_place, reduction, root.place)
+    steps = CollectiveSteps(name, collective, len(gpus), chunks, in_place, reduction, root.place)
     steps.scratch[Memory.SCRATCH] = sizes["s_chunks"]
     return steps
 

@@ -15,7 +15,7 @@ from typing import Final
 from syncopate.importers.items import MOST, Item
 from syncopate.importers.mscclpp_threadblocks import FINEST, BlockReader, GpuReader
 from syncopate.importers.read_json import read_json
-from syncopate.importers.steps import Collective, Memory, Steps, count_chunks
+from syncopate.importers.steps import Collective, CollectiveSteps, Memory, count_chunks
 from syncopate.importers.threads import Instruction, run_threads
 
 __all__ = ["COLLECTIVES", "read_mscclpp_json"]
@@ -31,7 +31,7 @@ COLLECTIVES: Final = {
 _MOST_RANKS: Final = 4096
 
 
-def read_mscclpp_json(text: str, file: str) -> Steps:
+def read_mscclpp_json(text: str, file: str) -> CollectiveSteps:
     """The steps of an execution plan.
 
     Raises:
@@ -53,7 +53,9 @@ def read_mscclpp_json(text: str, file: str) -> Steps:
     chunks = count_chunks(root, collective, len(gpus), given, taken, in_place=in_place)
     parts = _find_parts(gpus)
     name = root.text("name", default="imported")
-    steps = Steps(name, collective, len(gpus), chunks * parts, in_place, "sum", root.place)
+    steps = CollectiveSteps(
+        name, collective, len(gpus), chunks * parts, in_place, "sum", root.place
+    )
     if scratch:
         steps.scratch[Memory.SCRATCH] = scratch * parts
     readers = [GpuReader(steps, rank, gpu, parts) for rank, gpu in enumerate(gpus)]

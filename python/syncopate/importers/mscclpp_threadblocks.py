@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from syncopate.importers.items import MOST, Item
-from syncopate.importers.steps import Cells, Memory, Move, Steps
+from syncopate.importers.steps import Cells, CollectiveSteps, Memory, Move
 from syncopate.importers.threads import Instruction
 
 __all__ = ["FINEST", "BlockReader", "GpuReader"]
@@ -47,7 +47,7 @@ class _Channel:
 class GpuReader:
     """What the threadblocks of a gpu have in common."""
 
-    def __init__(self, steps: Steps, rank: int, gpu: Item, parts: int) -> None:
+    def __init__(self, steps: CollectiveSteps, rank: int, gpu: Item, parts: int) -> None:
         self.steps, self.rank, self.parts = steps, rank, parts
         self.channels: dict[str, list[_Channel]] = defaultdict(list)
         for entry in gpu.items("channels", "channel"):

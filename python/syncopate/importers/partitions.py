@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from syncopate.importers.items import Item, Place
-from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
+from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
 
 __all__ = ["Order", "Partition", "Primitive", "Stage"]
 
@@ -74,7 +74,7 @@ class Partition:
         units: Parts of a piece of an all-reduce; else a piece has one for each rank.
     """
 
-    steps: Steps
+    steps: CollectiveSteps
     stages: Sequence[Stage]
     pieces: int
     units: int

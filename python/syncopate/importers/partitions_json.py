@@ -12,7 +12,7 @@ from typing import Final
 from syncopate.importers.items import Item
 from syncopate.importers.partitions import Order, Partition, Primitive, Stage
 from syncopate.importers.read_json import read_json
-from syncopate.importers.steps import Collective, Steps
+from syncopate.importers.steps import Collective, CollectiveSteps
 
 __all__ = ["read_partitions_json"]
 
@@ -22,7 +22,7 @@ _MOST_UNITS: Final = 4096
 _MOST_STAGES: Final = 64
 
 
-def read_partitions_json(text: str, file: str) -> Steps:
+def read_partitions_json(text: str, file: str) -> CollectiveSteps:
     """The steps of a partitioned collective.
 
     Raises:
@@ -41,7 +41,7 @@ def read_partitions_json(text: str, file: str) -> Steps:
     )
     exchange = kind is Collective.ALL_TO_ALL
     units = _count_units(root, stages) if kind is Collective.ALL_REDUCE else 1
-    steps = Steps(
+    steps = CollectiveSteps(
         root.text("name", default=kind.value),
         kind,
         ranks,

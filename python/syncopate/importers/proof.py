@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from syncopate.importers.steps import Collective, Memory, Move, Steps
+from syncopate.importers.steps import Collective, CollectiveSteps, Memory, Move
 
 __all__ = ["prove"]
 
@@ -17,7 +17,7 @@ Content = tuple[tuple[int, int], ...]
 """The inputs in a cell, sorted: of each, the rank and the number of the cell there."""
 
 
-def prove(steps: Steps) -> None:
+def prove(steps: CollectiveSteps) -> None:
     """Raises an error unless the steps are the collective that they are said to be.
 
     Raises:
@@ -57,13 +57,13 @@ def prove(steps: Steps) -> None:
             )
 
 
-def _combine(steps: Steps, there: Content, value: Content) -> Content:
+def _combine(steps: CollectiveSteps, there: Content, value: Content) -> Content:
     # A maximum does not mind a part twice.
     both = {*there, *value} if steps.reduction != "sum" else (*there, *value)
     return tuple(sorted(both))
 
 
-def _expected(steps: Steps, rank: int) -> Iterator[Content]:
+def _expected(steps: CollectiveSteps, rank: int) -> Iterator[Content]:
     """What the cells of a rank's output are made of."""
     ranks, chunks = range(steps.ranks), steps.chunks
     match steps.collective:

@@ -15,7 +15,7 @@ from typing import Any
 from syncopate.errors import PlanError
 from syncopate.importers.items import Place
 from syncopate.importers.proof import prove
-from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
+from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
 from syncopate.ir import name_file, new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
@@ -36,7 +36,7 @@ _COLLECTIVES = {
 
 def read_plan(
     text: str, file: str = "-", *, collective: Collective | None = None, result: str = "output"
-) -> Steps:
+) -> CollectiveSteps:
     """The steps of a plan that is, or claims to be, one collective of all its ranks, or is said to be.
 
     Args:
@@ -104,7 +104,7 @@ class _PlanReader:
         self.ranks = math.prod(plan.attributes["mesh"])
         self.shapes: dict[str, tuple[int, ...]] = {}
 
-    def read(self, said: Collective | None, result: str) -> Steps:
+    def read(self, said: Collective | None, result: str) -> CollectiveSteps:
         for op in self.body:
             if isinstance(op, ops.BufferOp):
                 shape = tuple(op.results[0].type.shape)
@@ -125,7 +125,7 @@ class _PlanReader:
             about.place.fail(
                 f"expects transfers to reduce alike, but got {' and '.join(sorted(map(str, reductions)))}"
             )
-        steps = Steps(
+        steps = CollectiveSteps(
             name=self.plan.attributes["sym_name"].value,
             collective=about.kind,
             ranks=self.ranks,
@@ -288,7 +288,7 @@ class _PlanReader:
         return unit
 
     def _place_buffers(
-        self, steps: Steps, transfers: Sequence[_Transfer], about: _About, unit: int
+        self, steps: CollectiveSteps, transfers: Sequence[_Transfer], about: _About, unit: int
     ) -> dict[str, tuple[Memory, int]]:
         """By buffer, where its first cell is: what the collective is not about is scratch, one behind the other."""
         placed = {about.given: (Memory.INPUT, 0), about.taken: (Memory.OUTPUT, 0)}

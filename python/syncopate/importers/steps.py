@@ -2,7 +2,7 @@
 
 A *cell* is the unit in which a format counts: a buffer of every rank is a row of cells. The *moves* stand in the order
 of one run of the program, and `find_dependences` says which of them have to come after which, by the cells that they
-read and write. Importers make `Steps` of a file, `emit` makes a plan of them, and exporters go the other way.
+read and write. Importers make `CollectiveSteps` of a file, `emit` makes a plan of them, and exporters go the other way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from typing import Final
 from syncopate.importers.items import Item, Place
 from syncopate.plan.kinds import Collective
 
-__all__ = ["Cells", "Collective", "Memory", "Move", "Steps", "count_chunks", "find_dependences"]
+__all__ = [
+    "Cells",
+    "Collective",
+    "CollectiveSteps",
+    "Memory",
+    "Move",
+    "count_chunks",
+    "find_dependences",
+]
 
 
 MOST_CELLS: Final = 1 << 20
@@ -81,7 +89,7 @@ class Move:
 
 
 @dataclass
-class Steps:
+class CollectiveSteps:
     """A communication algorithm.
 
     Attributes:

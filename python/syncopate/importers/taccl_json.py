@@ -13,7 +13,7 @@ from typing import Final
 
 from syncopate.importers.items import MOST, Item
 from syncopate.importers.read_json import read_json
-from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
+from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
 
 __all__ = ["read_taccl_json"]
 
@@ -27,7 +27,7 @@ _NAME: Final = re.compile(r"(\w+)\(n=(\d{1,4})\)(,chunks=\d{1,6})*")
 _MOST_RANKS: Final = 4096
 
 
-def read_taccl_json(text: str, file: str) -> Steps:
+def read_taccl_json(text: str, file: str) -> CollectiveSteps:
     """The steps of an algorithm.
 
     Raises:
@@ -50,7 +50,7 @@ def read_taccl_json(text: str, file: str) -> Steps:
     given, taken = (_read_map(root, field, ranks) for field in ("input_map", "output_map"))
     chunks = _count_chunks(root, kind, ranks, given, taken)
     in_place = kind is not Collective.ALL_TO_ALL
-    steps = Steps(
+    steps = CollectiveSteps(
         root.text("name", default="imported"), kind, ranks, chunks, in_place, "sum", root.place
     )
     _Reader(steps, given, taken).read(root)
@@ -111,7 +111,7 @@ def _count_chunks(
 
 @dataclass
 class _Reader:
-    steps: Steps
+    steps: CollectiveSteps
     given: list[tuple[int, ...]]
     taken: list[tuple[int, ...]]
 

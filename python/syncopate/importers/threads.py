@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from syncopate.importers.items import Place
-from syncopate.importers.steps import Cells, Memory, Move, Steps
+from syncopate.importers.steps import Cells, CollectiveSteps, Memory, Move
 
 __all__ = ["Instruction", "run_threads"]
 
@@ -61,7 +61,7 @@ class Instruction:
 
 
 def run_threads(
-    steps: Steps,
+    steps: CollectiveSteps,
     threads: Mapping[Hashable, Sequence[Instruction]],
     posted: Mapping[Hashable, int] | None = None,
 ) -> None:
@@ -95,7 +95,7 @@ class _Message:
 class _Run:
     def __init__(
         self,
-        steps: Steps,
+        steps: CollectiveSteps,
         threads: Mapping[Hashable, Sequence[Instruction]],
         posted: Mapping[Hashable, int],
     ) -> None:

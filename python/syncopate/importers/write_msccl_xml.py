@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
 from syncopate.importers.msccl_xml import COLLECTIVES
-from syncopate.importers.steps import Cells, Collective, Memory, Steps
+from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory
 
 __all__ = ["write_msccl_xml"]
 
@@ -44,7 +44,7 @@ class _Block:
     number: int = 0
 
 
-def write_msccl_xml(steps: Steps) -> str:
+def write_msccl_xml(steps: CollectiveSteps) -> str:
     """The file. It says neither who carries a move out, nor by what."""
     writer = _Writer(steps)
     for move in steps.moves:
@@ -53,7 +53,7 @@ def write_msccl_xml(steps: Steps) -> str:
 
 
 class _Writer:
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: CollectiveSteps) -> None:
         self.steps = steps
         self.blocks: list[dict[tuple[int, int], _Block]] = [{} for _ in range(steps.ranks)]
         self.writer: dict[_Cell, _Step] = {}

@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from syncopate.importers.mscclpp_json import COLLECTIVES
-from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps, find_dependences
+from syncopate.importers.steps import (
+    Cells,
+    Collective,
+    CollectiveSteps,
+    Memory,
+    Move,
+    find_dependences,
+)
 
 __all__ = ["write_mscclpp_json"]
 
@@ -25,7 +32,7 @@ _ALONE = -1
 _GUARD = -2
 
 
-def write_mscclpp_json(steps: Steps) -> str:
+def write_mscclpp_json(steps: CollectiveSteps) -> str:
     """The file. It does not say by what a move is carried out, and not by whom if it reduces."""
     return json.dumps(_Writer(steps).write(), indent=2) + "\n"
 
@@ -53,7 +60,7 @@ class _Entry:
 
 
 class _Writer:
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: CollectiveSteps) -> None:
         self.steps = steps
         self.blocks: list[dict[int, _Block]] = [{} for _ in range(steps.ranks)]
         # By gpu, the ranks at the other ends of its channels, its remote buffers, and its number of semaphores.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
-from syncopate.importers.steps import Collective, Steps, find_dependences
+from syncopate.importers.steps import Collective, CollectiveSteps, find_dependences
 from syncopate.synthesis.fabric import Fabric, Hop
 
 __all__ = ["Span", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
@@ -38,7 +38,7 @@ class TimedSteps:
         spans: When each is made.
     """
 
-    steps: Steps
+    steps: CollectiveSteps
     spans: tuple[Span, ...]
 
     @property
@@ -47,7 +47,7 @@ class TimedSteps:
         return max((span.end_us for span in self.spans), default=0.0)
 
 
-def time_steps(steps: Steps, fabric: Fabric, nbytes: float) -> TimedSteps:
+def time_steps(steps: CollectiveSteps, fabric: Fabric, nbytes: float) -> TimedSteps:
     """When each move is made.
 
     Args:

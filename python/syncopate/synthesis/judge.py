@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from syncopate.importers.emit import emit_plan
-from syncopate.importers.steps import Steps
+from syncopate.importers.steps import CollectiveSteps
 from syncopate.model import KernelCost, Machine, predict
 from syncopate.show.plan_file import schedule_plan
 
@@ -31,7 +31,7 @@ def predict_plan_us(text: str, machine: Machine, options: str = "") -> float:
 
 def judge_by_model(
     machine: Machine, shape: Sequence[int], dtype: str, realization: str
-) -> Callable[[Steps], float]:
+) -> Callable[[CollectiveSteps], float]:
     """A judge for `synthesize`: schedules are compared by the model's simulation of their tables.
 
     It knows what the clock does not: that roles carry their transfers out in order, what each realization reaches, and
@@ -44,7 +44,7 @@ def judge_by_model(
         realization: How transfers are carried out.
     """
 
-    def judge(steps: Steps) -> float:
+    def judge(steps: CollectiveSteps) -> float:
         text = emit_plan(steps, shape, dtype, kernel=True).plan.text
         return predict_plan_us(text, machine, f"realization={realization} splits=1")
 

@@ -12,7 +12,7 @@ from syncopate.importers.emit import Imported, emit_plan
 from syncopate.importers.items import Place
 from syncopate.importers.names import Source
 from syncopate.importers.proof import prove
-from syncopate.importers.steps import Cells, Collective, Memory, Move, Steps
+from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
 from syncopate.synthesis.clock import TimedSteps, find_bound_us, time_steps
 from syncopate.synthesis.fabric import Fabric
 from syncopate.synthesis.greedy import match_pieces
@@ -56,7 +56,7 @@ class Synthesis:
         return self.timed.us
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> CollectiveSteps:
         """The moves."""
         return self.timed.steps
 
@@ -95,7 +95,7 @@ def synthesize(
     root: int = 0,
     reduction: str = "sum",
     name: str | None = None,
-    judge: Callable[[Steps], float] | None = None,
+    judge: Callable[[CollectiveSteps], float] | None = None,
 ) -> Synthesis:
     """Looks for the schedule of a collective that takes least on a fabric, and proves that it is that collective.
 
@@ -136,7 +136,7 @@ def synthesize(
     if reduction not in ("sum", "max", "min"):
         raise SyncopateError(f"reduction: expects sum, max or min, but got {reduction!r:.40}")
     search = _Search(kind, fabric, nbytes, chunks, how, limit_s, root)
-    steps = Steps(
+    steps = CollectiveSteps(
         name=name or kind.value,
         collective=kind,
         ranks=fabric.ranks,
