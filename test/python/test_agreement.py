@@ -2,13 +2,13 @@
 
 import gc
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
+from rank_threads import on_ranks  # noqa: E402
 
 from syncopate.agreement import (  # noqa: E402
     Alone,
@@ -21,19 +21,6 @@ from syncopate.agreement import (  # noqa: E402
 from syncopate.errors import SyncopateError  # noqa: E402
 
 pytestmark = pytest.mark.any_triton
-
-
-def on_ranks(count, body):
-    """What `body(rank)` returns, or raises, on each of so many threads."""
-
-    def run(rank):
-        try:
-            return body(rank)
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(run, range(count)))
 
 
 def test_every_rank_hears_what_every_one_says_and_nothing_is_left():

@@ -2,13 +2,13 @@
 
 import contextlib
 import types
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
+from rank_threads import on_ranks  # noqa: E402
 from test_runtime_pool import Host  # noqa: E402
 
 from syncopate.agreement import Processes  # noqa: E402
@@ -137,22 +137,10 @@ def streams(monkeypatch):
     return found
 
 
-def on_ranks(body):
+def in_group(body):
     """What `body(group)` returns, or raises, on each rank."""
     store = dist.HashStore()
-
-    def run(rank):
-        try:
-            return body(Group(store, rank))
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(WORLD) as pool:
-        results = list(pool.map(run, range(WORLD)))
-    for result in results:
-        if isinstance(result, AssertionError):
-            raise result
-    return results
+    return on_ranks(WORLD, lambda rank: body(Group(store, rank)))
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -171,7 +159,7 @@ def test_memory_of_a_program_that_is_gone_is_the_next_ones(streams, closes):
             with LoadedProgram(program(4000), group) as third:
                 assert third._ranks[group.rank].flags == at
 
-    assert on_ranks(body) == [None] * WORLD
+    assert in_group(body) == [None] * WORLD
 
 
 def test_result_of_a_program_that_is_gone_stays_as_it_is(streams):
@@ -184,7 +172,7 @@ def test_result_of_a_program_that_is_gone_stays_as_it_is(streams):
         second._ranks[group.rank].memory.fill_(2)
         assert out.eq(1).all()
 
-    assert on_ranks(body) == [None] * WORLD
+    assert in_group(body) == [None] * WORLD
 
 
 def test_program_that_grows_gives_its_old_memory_back(streams):
@@ -199,7 +187,7 @@ def test_program_that_grows_gives_its_old_memory_back(streams):
     # A program that goes on has whatever it had in its memory.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.Tensor, "any", lambda self: False)
-        assert on_ranks(body) == [None] * WORLD
+        assert in_group(body) == [None] * WORLD
 
 
 @pytest.mark.parametrize(
@@ -217,7 +205,7 @@ def test_rank_that_cannot_load_is_named_and_all_may_try_again(streams, step, why
             assert again().eq(1).all()
         return text
 
-    first, second = on_ranks(body)
+    first, second = in_group(body)
     assert first == f"loading q: failed on rank 1: {why}"
     assert second == why.partition(": ")[2]
 
@@ -244,4 +232,4 @@ def test_call_on_another_stream_waits_for_the_one_before(streams):
         assert call(4) == [(0, 4)]
         return one._ranks[0].launched
 
-    assert on_ranks(body)[0] == [5, 5, 6, 6, 0, 0, 9, 9, 0, 4]
+    assert in_group(body)[0] == [5, 5, 6, 6, 0, 0, 9, 9, 0, 4]

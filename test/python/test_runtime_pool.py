@@ -3,7 +3,6 @@
 import gc
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
+from rank_threads import on_ranks  # noqa: E402
 
 from syncopate.agreement import Alone, Processes  # noqa: E402
 from syncopate.errors import SyncopateError  # noqa: E402
@@ -84,23 +84,15 @@ class Host:
         return torch.from_numpy(np.asarray(Bytes(owner, memory, begin, nbytes)))
 
 
-def on_ranks(count, body):
-    """What `body(pool, source)` returns, or raises, on each of so many threads."""
+def with_pools(count, body):
+    """What `body(pool, source)` returns, or raises, on each of so many ranks."""
     store = dist.HashStore()
 
     def run(rank):
         source = Host(rank, count, inset=4096 * rank)
-        try:
-            return body(Pool(Processes(store, rank, count, seconds=30), source), source)
-        except Exception as error:
-            return error
+        return body(Pool(Processes(store, rank, count, seconds=30), source), source)
 
-    with ThreadPoolExecutor(count) as executor:
-        results = list(executor.map(run, range(count)))
-    for result in results:
-        if isinstance(result, AssertionError):
-            raise result
-    return results
+    return on_ranks(count, run)
 
 
 def test_blocks_are_zeroed_and_where_each_rank_says():
@@ -112,7 +104,7 @@ def test_blocks_are_zeroed_and_where_each_rank_says():
         assert source.prepared == 1
         return one.addresses, two.addresses, pool.use
 
-    results = on_ranks(3, body)
+    results = with_pools(3, body)
     assert results[0] == results[1] == results[2]
     one, two, use = results[0]
     assert one == tuple((rank + 1 << 50) + 4096 * rank for rank in range(3))
@@ -139,7 +131,7 @@ def test_block_is_free_when_all_ranks_have_let_go_and_said_so():
         # Before it says so, a rank has waited for its GPU each time.
         assert source.settled >= 4
 
-    assert on_ranks(2, body) == [None] * 2
+    assert with_pools(2, body) == [None] * 2
 
 
 def test_tensor_that_outlives_its_program_keeps_the_memory():
@@ -154,7 +146,7 @@ def test_tensor_that_outlives_its_program_keeps_the_memory():
         del kept
         assert pool.allocate(4096).addresses == at
 
-    assert on_ranks(2, body) == [None] * 2
+    assert with_pools(2, body) == [None] * 2
 
 
 def test_arenas_of_which_nothing_is_used_make_room_for_larger_ones():
@@ -166,7 +158,7 @@ def test_arenas_of_which_nothing_is_used_make_room_for_larger_ones():
             del block
         return sizes
 
-    assert on_ranks(2, body) == [[ARENA_BYTES, 40 * UNIT, 42 * UNIT]] * 2
+    assert with_pools(2, body) == [[ARENA_BYTES, 40 * UNIT, 42 * UNIT]] * 2
 
 
 def test_collector_runs_before_the_pool_grows():
@@ -197,7 +189,7 @@ def test_rank_without_memory_is_named_and_the_others_go_on(how):
         return str(raised.value)
 
     told = f"{50 * UNIT:,} bytes of symmetric memory: failed on rank 1: MemoryError: out of memory"
-    assert on_ranks(3, body) == [told, "out of memory", told]
+    assert with_pools(3, body) == [told, "out of memory", told]
 
 
 def test_ranks_that_ask_for_different_sizes_are_told_so():
@@ -207,7 +199,7 @@ def test_ranks_that_ask_for_different_sizes_are_told_so():
         assert pool.allocate(4096)
         return str(raised.value)
 
-    (told,) = set(on_ranks(2, body))
+    (told,) = set(with_pools(2, body))
     assert told.startswith("rank 1 asks for 8,192 bytes of symmetric memory, but rank 0 for 4,096;")
 
 
@@ -264,7 +256,7 @@ def test_random_programs_never_share_memory(seed):
         pool.allocate(1)
         return found, used, pool.use
 
-    results = on_ranks(world, body)
+    results = with_pools(world, body)
     assert results[0][0] == results[1][0] == results[2][0]
     assert results[0][2] == results[1][2] == results[2][2]
     # All of it is free again but for the last block, and what other ranks had not yet said.
