@@ -24,7 +24,7 @@ from benchmark.common.predictions import is_fitted, predict_local_us, predict_ro
 from benchmark.common.tables import Measured
 
 from syncopate.choices import Combine, Direction, Realization
-from syncopate.model import Machine, find_preset, load_machine, preset_names
+from syncopate.model import Machine, open_machine
 
 TARGET = 0.05
 
@@ -52,11 +52,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="also write the report to a file")
     parser.add_argument("--rows", action="store_true", help="print every row")
     options = parser.parse_args()
-    machine = (
-        find_preset(options.machine)
-        if options.machine in preset_names()
-        else load_machine(options.machine)
-    )
+    machine = open_machine(options.machine)
     begin = time.monotonic()
     rows = [Predicted(row, predict_row(machine, row).us) for row in read_rows(options.tables)]
     seconds = time.monotonic() - begin

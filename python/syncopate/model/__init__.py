@@ -7,7 +7,13 @@ from syncopate.model.bounds import LowerBound, find_lower_bound
 from syncopate.model.curve import Combining, Curve, Direction, TransferCurve
 from syncopate.model.gemm import KernelCost, gemm_cost, predict_gemm_us
 from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Source
-from syncopate.model.machine_file import find_machine, load_machine, machine_path, save_machine
+from syncopate.model.machine_file import (
+    find_machine,
+    load_machine,
+    machine_path,
+    open_machine,
+    save_machine,
+)
 from syncopate.model.presets import find_preset, preset_names
 from syncopate.model.readiness import Readiness, find_readiness
 from syncopate.model.simulation import predict
@@ -42,6 +48,7 @@ __all__ = [
     "gemm_cost",
     "load_machine",
     "machine_path",
+    "open_machine",
     "predict",
     "predict_gemm_us",
     "preset_names",

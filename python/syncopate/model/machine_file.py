@@ -10,7 +10,14 @@ from syncopate.errors import SyncopateError
 from syncopate.model.machine import Machine
 from syncopate.model.presets import find_preset, preset_names
 
-__all__ = ["find_machine", "gpu_stem", "load_machine", "machine_path", "save_machine"]
+__all__ = [
+    "find_machine",
+    "gpu_stem",
+    "load_machine",
+    "machine_path",
+    "open_machine",
+    "save_machine",
+]
 
 
 def machine_path(gpu: str, world_size: int) -> Path:
@@ -45,6 +52,15 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     if not isinstance(data, dict):
         raise SyncopateError(f"machine: {os.fspath(path)} holds no machine")
     return Machine.from_json(data)
+
+
+def open_machine(name: str) -> Machine:
+    """The machine that a command or a caller names: a preset, or else a file.
+
+    Raises:
+        SyncopateError: It is neither.
+    """
+    return find_preset(name) if name in preset_names() else load_machine(name)
 
 
 def find_machine(gpu: str, world_size: int) -> Machine:

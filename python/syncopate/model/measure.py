@@ -24,9 +24,8 @@ from syncopate.model.calibration import make_curve, match, merge_curves, with_la
 from syncopate.model.curve import Combining, Direction, TransferCurve
 from syncopate.model.gemm import KernelCost, gemm_cost
 from syncopate.model.machine import CollectiveCurve, Machine, Source
-from syncopate.model.machine_file import load_machine, machine_path, save_machine
+from syncopate.model.machine_file import machine_path, open_machine, save_machine
 from syncopate.model.measure_gemm import measure_gemms
-from syncopate.model.presets import find_preset, preset_names
 from syncopate.model.simulation import predict
 from syncopate.model.topology import TopologyKind
 
@@ -212,9 +211,7 @@ def main() -> int:
     parser.add_argument("--base", default="h200-w2", help="a preset or a file")
     parser.add_argument("--budget", type=float, default=110.0, help="seconds for measurements")
     options = parser.parse_args()
-    base = (
-        find_preset(options.base) if options.base in preset_names() else load_machine(options.base)
-    )
+    base = open_machine(options.base)
     from syncopate.model.ranks import Ranks
 
     ranks = Ranks(options.budget)

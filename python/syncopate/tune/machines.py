@@ -8,7 +8,7 @@ import json
 import re
 
 from syncopate.errors import SyncopateError
-from syncopate.model import Machine, find_machine, find_preset, load_machine, preset_names
+from syncopate.model import Machine, find_machine, find_preset, open_machine, preset_names
 from syncopate.model.machine_file import gpu_stem
 
 __all__ = ["find_gpu", "find_model", "machine_id"]
@@ -39,8 +39,7 @@ def find_model(
     if isinstance(machine, Machine):
         return machine, "the machine is as given"
     if machine is not None:
-        found = find_preset(machine) if machine in preset_names() else load_machine(machine)
-        return found, "the machine is as given"
+        return open_machine(machine), "the machine is as given"
     if gpu is None:
         return None, "there is no GPU here, and no machine was named, by whose model to choose"
     try:
