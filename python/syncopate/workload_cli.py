@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncopate.choices import names_of
+from syncopate.cli_arguments import number
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.outcome import ExitCode, Outcome, add_json, show_step
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_workload_commands"]
 
+_MOST = 10**6
 _MOST_SIMULATED = 1 << 30
 
 
@@ -51,7 +53,11 @@ def add_workload_commands(commands: Any) -> None:
     )
     _add_strategy(simulator)
     simulator.add_argument(
-        "--seeds", type=_count, default=3, metavar="N", help="interleavings (default: %(default)s)"
+        "--seeds",
+        type=number(_MOST),
+        default=3,
+        metavar="N",
+        help="interleavings (default: %(default)s)",
     )
     tuner = _add(
         commands,
@@ -79,7 +85,11 @@ def add_workload_commands(commands: Any) -> None:
     _add_strategy(bench)
     bench.add_argument("--machine", help="predict for this preset or file, and run nothing")
     bench.add_argument(
-        "--rounds", type=_count, default=50, metavar="N", help="timed calls (default: %(default)s)"
+        "--rounds",
+        type=number(_MOST),
+        default=50,
+        metavar="N",
+        help="timed calls (default: %(default)s)",
     )
 
 
@@ -90,7 +100,11 @@ def _add(commands: Any, name: str, run: Any, text: str, more: str) -> Any:
     )
     command.add_argument("shape", type=_shape, metavar="MxNxK", help="of one rank's GEMM")
     command.add_argument(
-        "--ranks", type=_count, default=2, metavar="N", help="how many (default: %(default)s)"
+        "--ranks",
+        type=number(_MOST),
+        default=2,
+        metavar="N",
+        help="how many (default: %(default)s)",
     )
     command.add_argument(
         "--dtype",
@@ -121,12 +135,6 @@ def _shape(word: str) -> tuple[int, int, int]:
         )
     m, n, k = map(int, word.split("x"))
     return m, n, k
-
-
-def _count(word: str) -> int:
-    if not word.isdecimal() or not 1 <= int(word[:20]) <= 10**6:
-        raise argparse.ArgumentTypeError(f"expects a number in [1, 1000000], but got {word!r}")
-    return int(word)
 
 
 def _workload(arguments: argparse.Namespace) -> GemmWorkload:
@@ -195,8 +203,8 @@ def _simulate(arguments: argparse.Namespace) -> Outcome:
     data = {"workload": workload.name, "findings": findings, "relative_error": worst}
     if findings:
         return Outcome("\n".join(findings), data, ExitCode.WRONG)
-    number = arguments.seeds
-    text = f"{workload.name}: {number} interleaving{'s' if number > 1 else ''} of 2 calls: sound; "
+    seeds = arguments.seeds
+    text = f"{workload.name}: {seeds} interleaving{'s' if seeds > 1 else ''} of 2 calls: sound; "
     return Outcome(f"{text}relative error {worst:.1e} against numpy in float64", data)
 
 
