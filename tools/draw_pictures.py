@@ -9,8 +9,8 @@ from pathlib import Path
 from syncopate import GemmWorkload, Strategy
 from syncopate.kernels import GemmConfig
 from syncopate.model import find_preset, predict
+from syncopate.plan.plan_file import schedule_plan
 from syncopate.show import draw_schedule
-from syncopate.show.plan_file import schedule_plan
 from syncopate.show.svg import CARD, FAINT, INK, LINE, Drawing, rank_colour
 from syncopate.show.timeline import draw_timeline
 

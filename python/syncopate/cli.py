@@ -224,8 +224,8 @@ def _opt(words: list[str]) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> Outcome:
+    from syncopate.plan.plan_file import schedule_plan
     from syncopate.show import describe_schedule
-    from syncopate.show.plan_file import schedule_plan
 
     text, file = _read(arguments)
     schedule = schedule_plan(text, arguments.options, file=file)
@@ -273,8 +273,8 @@ def _check(arguments: argparse.Namespace) -> Outcome:
 
 def _read(arguments: argparse.Namespace) -> tuple[str, str]:
     """The text of the plan and the name of its file, after a look at the options."""
-    from syncopate.show.plan_file import check_options
-    from syncopate.show.plan_source import read_plan_text
+    from syncopate.plan.plan_file import check_options
+    from syncopate.plan.plan_source import read_plan_text
 
     check_options(arguments.options)
     return read_plan_text(arguments.file)

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncopate.cli_arguments import write_out
-from syncopate.errors import SyncopateError
 from syncopate.outcome import Outcome, add_json
 
 if TYPE_CHECKING:
-    from syncopate.model import Machine
     from syncopate.profile import Run
 
 __all__ = ["add_timeline_command"]
@@ -35,9 +33,9 @@ def add_timeline_command(commands: Any, options: str) -> None:
     timeline.add_argument(
         "files",
         nargs="+",
-        type=Path,
         metavar="FILE",
-        help="runs that Profile.save has written, .json, or a plan with a kernel, .mlir, for the model to predict",
+        help="runs that Profile.save has written, .json, or a plan with a kernel, .mlir or .py, for the model to "
+        "predict",
     )
     timeline.add_argument(
         "--machine",
@@ -105,26 +103,16 @@ def _others(runs: Sequence[Run], run: Run) -> list[Run]:
     return [other for other in runs if other is not run][:1]
 
 
-def _read(file: Path, arguments: argparse.Namespace) -> list[Run]:
-    from syncopate.model import KernelCost, predict
+def _read(source: str, arguments: argparse.Namespace) -> list[Run]:
+    from syncopate.model import KernelCost, open_machine, predict
+    from syncopate.plan.plan_file import check_options, schedule_plan
+    from syncopate.plan.plan_source import read_plan_text
     from syncopate.profile import load_runs, predicted_run
-    from syncopate.show.plan_file import check_options, schedule_plan
 
     check_options(arguments.options)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SyncopateError(f"file: cannot read {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise SyncopateError(f"file: cannot read {str(file)!r}: {error}") from None
+    text, file = read_plan_text(source)
     if text.lstrip().startswith("{"):
-        return load_runs(text, str(file))
-    schedule = schedule_plan(text, arguments.options, file=str(file))
+        return load_runs(text, file)
+    schedule = schedule_plan(text, arguments.options, file=file)
     cost = KernelCost(arguments.tile_us)
-    return [predicted_run(schedule, predict(schedule, cost, _machine(arguments.machine)))]
-
-
-def _machine(name: str) -> Machine:
-    from syncopate.model import find_preset, load_machine, preset_names
-
-    return find_preset(name) if name in preset_names() else load_machine(name)
+    return [predicted_run(schedule, predict(schedule, cost, open_machine(arguments.machine)))]

@@ -93,7 +93,7 @@ def _parse_commands(example: Example) -> None:
 
 
 def _lower_mlir(example: Example) -> None:
-    from syncopate.show.plan_file import schedule_plan
+    from syncopate.plan.plan_file import schedule_plan
 
     around = example.namespace.pop("around", "{}")
     lines = example.parsed.splitlines()

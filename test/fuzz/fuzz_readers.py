@@ -21,8 +21,8 @@ from fuzz_workers import mark
 from syncopate import cli
 from syncopate.compiler.cache import Cache
 from syncopate.errors import SyncopateError
+from syncopate.plan.plan_file import lower_plan, schedule_plan
 from syncopate.show import describe_schedule, draw_schedule
-from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim.check import check_plan
 from syncopate.sim.translate import translate
 

@@ -1,13 +1,13 @@
 """`syncopate check` of plans whose tiles compute what transfers move."""
 
 import pytest
+from broken_probes import probe_without_waits
 
 from syncopate import Plan, Strategy, SyncopateError
 from syncopate.choices import Combine
 from syncopate.plan.templates import all_reduce_tiles, all_to_all_tiles, reduce_scatter_tiles
 from syncopate.sim import check
 from syncopate.sim.check import check_plan
-from syncopate.sim.probe import make_probe
 
 pytestmark = pytest.mark.any_triton
 
@@ -48,16 +48,8 @@ def test_tiles_that_read_and_write_are_checked_for_both():
 
 
 def test_transfers_that_do_not_wait_for_tiles_are_found(monkeypatch):
-    def make_broken(*words, **options):
-        program = make_probe(*words, **options)
-        for tables in program.tables:
-            table = tables["commands"]
-            table.values[:, table.columns.index("wait_end")] = 0
-            table.values[:, table.columns.index("wait_begin")] = 0
-        return program
-
     text = summed(all_reduce_tiles, combine=Combine.ROLE)
-    monkeypatch.setattr("syncopate.sim.check.make_probe", make_broken)
+    monkeypatch.setattr("syncopate.sim.check.make_probe", probe_without_waits)
     report = check_plan(text, seeds=5)
     assert not report.ok
     assert {finding["kind"] for finding in report.to_json()["findings"]} <= {

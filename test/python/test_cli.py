@@ -2,14 +2,16 @@
 
 import dataclasses
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from broken_probes import probe_without_waits
 
 from syncopate import Strategy, __version__
 from syncopate.cli import main
-from syncopate.show.plan_file import OPTIONS
-from syncopate.sim.probe import make_probe
+from syncopate.plan.plan_file import OPTIONS
 from syncopate.sim.simulate import simulate
 
 pytestmark = pytest.mark.any_triton
@@ -59,15 +61,7 @@ def test_check_says_what_it_left_out(tmp_path, capsys, monkeypatch):
 
 
 def test_check_of_a_wrong_program_says_what_is_wrong(capsys, monkeypatch):
-    def make_broken(*words, **options):
-        program = make_probe(*words, **options)
-        for tables in program.tables:
-            table = tables["commands"]
-            table.values[:, table.columns.index("wait_end")] = 0
-            table.values[:, table.columns.index("wait_begin")] = 0
-        return program
-
-    monkeypatch.setattr("syncopate.sim.check.make_probe", make_broken)
+    monkeypatch.setattr("syncopate.sim.check.make_probe", probe_without_waits)
     assert main(["check", str(RING)]) == 3
     out, err = capsys.readouterr()
     assert out == ""
@@ -229,6 +223,15 @@ def test_usage_errors_and_help_leave_through_argparse(words, code, capsys):
     assert left.value.code == code
     out, err = capsys.readouterr()
     assert (err if code else out).startswith(("usage: syncopate", f"syncopate {__version__}"))
+
+
+def test_help_loads_neither_mlir_nor_numpy():
+    code = (
+        "import sys, syncopate.cli\n"
+        "syncopate.cli.make_parser()\n"
+        "assert not {'numpy', 'syncopate.mlir', 'torch', 'triton'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("command", ["demo", "explain", "show", "check"])

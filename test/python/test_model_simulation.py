@@ -25,8 +25,8 @@ from syncopate.model import (
     predict,
 )
 from syncopate.model.schedules import schedule_gemm
+from syncopate.plan.plan_file import schedule_plan
 from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
-from syncopate.show.plan_file import schedule_plan
 
 # A shard of the hand-made all-gather: 32 rows of 16 elements of 2 bytes.
 SHARD = 1024

@@ -8,7 +8,7 @@ import pytest
 
 from syncopate import Plan, PlanError
 from syncopate.ir import new_context, parse, run_pipeline
-from syncopate.show.plan_file import schedule_plan
+from syncopate.plan.plan_file import schedule_plan
 
 pytestmark = pytest.mark.any_triton
 

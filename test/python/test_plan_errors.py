@@ -6,7 +6,7 @@ import pytest
 
 from syncopate._tools import find_tool
 from syncopate.errors import PlanError
-from syncopate.show.plan_file import schedule_plan
+from syncopate.plan.plan_file import schedule_plan
 
 pytestmark = pytest.mark.any_triton
 

@@ -12,10 +12,10 @@ from syncopate._tools import find_tool
 from syncopate.choices import Combine
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.plan.plan_file import lower_plan, schedule_plan
 from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
 from syncopate.plan.sequence_sums import reduce_sequence
 from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
-from syncopate.show.plan_file import lower_plan, schedule_plan
 from syncopate.sim import Kind, simulate
 from syncopate.sim.check import check_plan
 from syncopate.sim.probe import make_probe

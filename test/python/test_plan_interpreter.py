@@ -14,7 +14,7 @@ from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk
 from syncopate.plan.interpreter import interpret_plan
-from syncopate.show.plan_file import OPTIONS
+from syncopate.plan.plan_file import OPTIONS
 
 pytestmark = pytest.mark.any_triton
 

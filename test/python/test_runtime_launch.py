@@ -100,7 +100,7 @@ def test_image_from_triton():
 
 def test_import_needs_neither_torch_nor_triton():
     code = (
-        "import sys, syncopate.runtime as r, syncopate.plan, syncopate.show.plan_file, syncopate.sim\n"
+        "import sys, syncopate.runtime as r, syncopate.plan, syncopate.plan.plan_file, syncopate.sim\n"
         "from syncopate.runtime import commands, cuda, engine_plan, faults, interface, launch, linking, rescue\n"
         "assert not {'torch', 'triton'} & set(sys.modules)"
     )

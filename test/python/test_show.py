@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 from hand_tables import ENGINE, all_gather
 
+from syncopate.plan.plan_file import schedule_plan
 from syncopate.show import describe_schedule, draw_schedule
 from syncopate.show.model import read_lanes
-from syncopate.show.plan_file import schedule_plan
 from syncopate.show.svg import rank_colour
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -176,11 +176,19 @@ def test_command_shows_plans_and_saved_runs(tmp_path, monkeypatch, capsys):
     from syncopate.profile import load_runs, save_runs
 
     plan = Path(__file__).parents[2] / "examples" / "plans" / "all_gather_push.mlir"
-    saved = tmp_path / "runs.json"
+    saved, built = tmp_path / "runs.json", tmp_path / "built.py"
     save_runs([two_ranks()], saved)
+    built.write_text(
+        "import syncopate\n"
+        "plan = syncopate.Plan('built', [2])\n"
+        "a = plan.buffer('a', (8, 4), 'f32', shard_axis=0)\n"
+        "plan.bind_tiles('k', [2], reads={a: (4, 4)}, after=[plan.all_gather(a)])\n"
+    )
     monkeypatch.chdir(tmp_path)
-    assert main(["timeline", str(saved), str(plan), "--tile-us", "3", "--trace", "t.json"]) == 0
+    files = [str(saved), str(plan), str(built)]
+    assert main(["timeline", *files, "--tile-us", "3", "--trace", "t.json"]) == 0
     said = capsys.readouterr().out
+    assert "built: " in said
     assert "two: 100.0 µs, measured" in said and "all_gather_push: " in said
     assert said.rstrip().endswith("timeline.html\nt.json")
     page = (tmp_path / "timeline.html").read_text(encoding="utf-8")

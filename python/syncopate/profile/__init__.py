@@ -13,7 +13,6 @@ from syncopate.profile.clocks import ClockOffset, Clocks
 from syncopate.profile.critical import Link, find_critical_path
 from syncopate.profile.predicted import predicted_run
 from syncopate.profile.profile import Profile
-from syncopate.profile.records import LaneRecords, RankRecords, Record, read_lanes
 from syncopate.profile.run import (
     Cause,
     CauseKind,
@@ -29,6 +28,7 @@ from syncopate.profile.run_file import load_runs, save_runs
 from syncopate.profile.shares import RankShares, find_shares
 from syncopate.profile.summary import describe_run
 from syncopate.profile.trace import to_chrome_trace
+from syncopate.runtime.records import LaneRecords, RankRecords, Record, read_lanes
 
 __all__ = [
     "Cause",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncopate.abi import ProfileEvent
-from syncopate.profile.records import RankRecords
 from syncopate.profile.run import Key, SpanKind
 from syncopate.profile.tables import RunNames
+from syncopate.runtime.records import RankRecords
 
 __all__ = ["ClockOffset", "Clocks", "estimate_clocks"]
 

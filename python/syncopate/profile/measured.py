@@ -9,7 +9,6 @@ from typing import Any
 from syncopate.abi import ProfileEvent, Realization
 from syncopate.errors import SyncopateError
 from syncopate.profile.clocks import Clocks
-from syncopate.profile.records import LaneRecords, RankRecords, Record
 from syncopate.profile.run import (
     Cause,
     CauseKind,
@@ -22,6 +21,7 @@ from syncopate.profile.run import (
     Track,
 )
 from syncopate.profile.tables import RankNames, RunNames
+from syncopate.runtime.records import LaneRecords, RankRecords, Record
 
 __all__ = ["link_uses", "make_run", "split_calls"]
 

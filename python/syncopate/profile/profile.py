@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from syncopate.errors import SyncopateError
 from syncopate.profile.clocks import Clocks, estimate_clocks
 from syncopate.profile.measured import make_run, split_calls
-from syncopate.profile.records import RankRecords
 from syncopate.profile.run import Run, Source
 from syncopate.profile.run_file import save_runs
 from syncopate.profile.summary import describe_run
 from syncopate.profile.trace import to_chrome_trace
+from syncopate.runtime.records import RankRecords
 
 if TYPE_CHECKING:
     from syncopate.model import Timeline

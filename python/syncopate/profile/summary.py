@@ -14,7 +14,7 @@ from syncopate.profile.shares import (
     percent,
     without_waits,
 )
-from syncopate.show.flags import join
+from syncopate.runtime.flag_names import join
 
 __all__ = ["describe_run"]
 

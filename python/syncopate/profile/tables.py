@@ -10,9 +10,9 @@ from syncopate.abi import NO_RECORD, LibraryCall, Realization
 from syncopate.profile.run import Cause, CauseKind, Key, SpanKind
 from syncopate.runtime.commands import split_commands
 from syncopate.runtime.faults import describe_signal, name_chunk
+from syncopate.runtime.flag_names import waited_flag
 from syncopate.runtime.handover import find_handover, tile_numbers
 from syncopate.runtime.interface import SignalMeaning
-from syncopate.show.flags import waited_flag
 
 __all__ = ["RankNames", "RunNames"]
 

@@ -15,7 +15,6 @@ from syncopate import abi
 from syncopate.abi import FaultField
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.profile.records import DEFAULT_RECORDS, RankRecords, read_lanes
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import Engine
 from syncopate.runtime.engine_plan import (
@@ -47,6 +46,7 @@ from syncopate.runtime.linking import (
 )
 from syncopate.runtime.memory_plan import MemoryPlan
 from syncopate.runtime.own_input import OwnInput
+from syncopate.runtime.records import DEFAULT_RECORDS, RankRecords, read_lanes
 from syncopate.runtime.remap import Remap
 from syncopate.runtime.rescue import StreamRescue
 from syncopate.runtime.tensors import (

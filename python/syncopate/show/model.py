@@ -10,8 +10,8 @@ from typing import Any
 from syncopate.abi import NO_BUFFER, STAGING, CommandReduction, LibraryCall, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
+from syncopate.runtime.flag_names import raised_flag, waited_flag
 from syncopate.runtime.interface import BufferSpec
-from syncopate.show.flags import raised_flag, waited_flag
 
 Row = dict[str, int]
 Reads = Callable[[Sequence[int], Sequence[int]], "Iterable[Box]"]
@@ -307,7 +307,7 @@ def _tile_reads(program: Any) -> Reads | None:
     A plan's footprints say so. Without them, a tile is taken to read the rows of the first buffer that `tile_shape[0]`
     and its first coordinate give, as a GEMM's does.
     """
-    from syncopate.show.plan_file import find_accesses
+    from syncopate.plan.plan_file import find_accesses
 
     accesses = find_accesses(program)
     if accesses:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncopate.show.flags import flags_of_ranks, join
+from syncopate.runtime.flag_names import flags_of_ranks, join
 from syncopate.show.model import Lane, Transfer, read_lanes
 from syncopate.show.svg import CARD, FAINT, INK, LINE, Drawing, rank_colour, wrap
 

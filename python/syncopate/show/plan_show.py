@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from syncopate.errors import SyncopateError
+from syncopate.plan.plan_file import schedule_plan
 from syncopate.show.page import write_page
 from syncopate.show.picture import draw_schedule
-from syncopate.show.plan_file import schedule_plan
 from syncopate.show.plan_picture import draw_dependences, draw_ranks
 from syncopate.show.plan_transfers import PlanTransfers, read_transfers
 from syncopate.synthesis.clock import Span, find_hop, run_clock

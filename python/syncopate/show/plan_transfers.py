@@ -12,7 +12,7 @@ from syncopate.errors import PlanError
 from syncopate.ir import name_file, new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
-from syncopate.show.plan_file import check_options
+from syncopate.plan.plan_file import check_options
 
 __all__ = ["PlanTransfer", "PlanTransfers", "read_transfers"]
 

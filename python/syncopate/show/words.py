@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from syncopate.abi import CommandReduction
+from syncopate.runtime.flag_names import flags_of_ranks, join
 from syncopate.runtime.interface import BufferParam
 from syncopate.runtime.memory_plan import plan_memory
-from syncopate.show.flags import flags_of_ranks, join
 from syncopate.show.model import Lane, Transfer, read_lanes
 
 _MEANS = {

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncopate.errors import SyncopateError
+from syncopate.plan.plan_file import schedule_plan
 from syncopate.runtime.commands import is_counted
-from syncopate.show.plan_file import schedule_plan
 from syncopate.sim.findings import Finding
 from syncopate.sim.probe import Probe, compare, make_probe
 from syncopate.sim.probe_data import draw_inputs

@@ -26,9 +26,9 @@ from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.interpreter import Contents, interpret_plan
+from syncopate.plan.plan_file import schedule_plan
 from syncopate.plan.schedule import Access, Schedule
 from syncopate.runtime.interface import BufferParam, KernelImage, ProgramData, TensorParam
-from syncopate.show.plan_file import schedule_plan
 from syncopate.sim.findings import Finding, Kind
 from syncopate.sim.probe_data import name_made, place_made
 from syncopate.sim.probe_source import Sampling, write_source

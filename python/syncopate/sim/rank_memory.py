@@ -12,7 +12,6 @@ import numpy as np
 from syncopate import abi
 from syncopate.abi import FaultField, StateWord
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.profile.records import DEFAULT_RECORDS
 from syncopate.runtime.commands import role_parts
 from syncopate.runtime.interface import (
     INPUT_DESCRIPTOR,
@@ -32,6 +31,7 @@ from syncopate.runtime.linking import (
     layout_tables,
     link_rank,
 )
+from syncopate.runtime.records import DEFAULT_RECORDS
 from syncopate.sim.global_memory import Descriptor, Region, RegionKind
 from syncopate.sim.values import Element, element, wrap
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from syncopate.importers.emit import emit_plan
 from syncopate.importers.steps import CollectiveSteps
 from syncopate.model import KernelCost, Machine, predict
-from syncopate.show.plan_file import schedule_plan
+from syncopate.plan.plan_file import schedule_plan
 
 __all__ = ["judge_by_model", "predict_plan_us"]
 

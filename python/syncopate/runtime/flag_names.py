@@ -1,4 +1,4 @@
-"""The names of flags, in the words of docs/protocol.md."""
+"""Names of flags for people, in the words of docs/protocol.md."""
 
 from __future__ import annotations
 
