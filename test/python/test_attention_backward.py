@@ -47,6 +47,31 @@ def test_kernel_of_keys_fits_beside_a_role():
     _check(syncopate.compile(attention_backward_kv, plan, **bound), 4)
 
 
+@pytest.mark.parametrize(
+    ("head_dim", "of_queries", "of_keys"),
+    [(64, (128, 128, 3), (64, 128, 3)), (128, (128, 64, 2), (32, 128, 2))],
+)
+def test_blocks_are_those_whose_registers_were_looked_at(head_dim, of_queries, of_keys):
+    plan, k, v = _gather(head_dim)
+    dkv = plan.buffer("dkv", (SHARDS.length, 4 * head_dim), "f32")
+    for bound, blocks in (
+        (bind_attention_backward_q(k, v, 8, head_dim, SHARDS), of_queries),
+        (bind_attention_backward_kv(k, v, dkv, 8, head_dim, SHARDS), of_keys),
+    ):
+        found = bound["bind"]["BLOCK_M"], bound["bind"]["BLOCK_N"], bound["options"]["num_stages"]
+        assert found == blocks
+
+
+@pytest.mark.parametrize("scale", [0.0, float("nan")])
+def test_scale_that_is_not_positive_is_refused(scale):
+    plan, k, v = _gather(64)
+    dkv = plan.buffer("dkv", (SHARDS.length, 4 * 64), "f32")
+    with pytest.raises(SyncopateError, match="scale: expects a positive number"):
+        bind_attention_backward_q(k, v, 8, 64, SHARDS, scale=scale)
+    with pytest.raises(SyncopateError, match="scale: expects a positive number"):
+        bind_attention_backward_kv(k, v, dkv, 8, 64, SHARDS, scale=scale)
+
+
 def test_wrong_gradients_are_refused():
     plan, k, v = _gather(64)
     dkv = plan.buffer("dkv", (SHARDS.length, 2 * 64), "f32")

@@ -8,8 +8,8 @@ import numpy as np
 
 from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
 from syncopate.errors import SyncopateError
-from syncopate.kernels.bind_sequence import count_group
 from syncopate.kernels.config import AttentionConfig
+from syncopate.kernels.heads import check_heads, find_scale
 from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
@@ -49,7 +49,7 @@ def bind_attention_backward_q(
         SyncopateError: An argument is wrong.
     """
     config = config or _choose_for_queries(head_dim)
-    group = count_group(k, v, heads, head_dim, shards)
+    group = check_heads(k, v, heads, head_dim, shards.length)
     bm, bn, rows = config.block_m, config.block_n, shards.rows
     tiles = SequenceTiles(shards, bm, bn, causal)
     shape = (rows, heads * head_dim)
@@ -66,7 +66,7 @@ def bind_attention_backward_q(
         "lse_ptr": Pointer(Tensor("lse", (heads, rows), "f32")),
         "delta_ptr": Pointer(Tensor("delta", (heads, rows), "f32", output=True)),
         "positions_ptr": Pointer(Tensor("positions", (rows,), "i32")) if causal else None,
-        "scale": head_dim**-0.5 if scale is None else float(scale),
+        "scale": find_scale(scale, head_dim),
         "HEADS": heads,
         "GROUP": group,
         "SQ": rows,
@@ -125,7 +125,7 @@ def bind_attention_backward_kv(
         SyncopateError: An argument is wrong.
     """
     config = config or _choose_for_keys(head_dim)
-    group = count_group(k, v, heads, head_dim, shards)
+    group = check_heads(k, v, heads, head_dim, shards.length)
     if tuple(dkv.shape) != (k.shape[0], 2 * k.shape[1]):
         raise SyncopateError(
             f"dkv: expects {[k.shape[0], 2 * k.shape[1]]}, twice what the keys have, but got {list(dkv.shape)}"
@@ -145,7 +145,7 @@ def bind_attention_backward_kv(
         "lse_ptr": Pointer(Tensor("lse", (heads, rows), "f32")),
         "delta_ptr": Pointer(Tensor("delta", (heads, rows), "f32")),
         "positions_ptr": Pointer(Tensor("positions", (rows,), "i32")) if has_positions else None,
-        "scale": head_dim**-0.5 if scale is None else float(scale),
+        "scale": find_scale(scale, head_dim),
         "KV_HEADS": kv_heads,
         "GROUP": group,
         "SQ": rows,
@@ -167,12 +167,14 @@ def bind_attention_backward_kv(
 def _choose_for_queries(head_dim: int) -> AttentionConfig:
     """Blocks of which nothing spills in a fused kernel on Hopper, and whose stages fit into its shared memory."""
     if head_dim > 128:
-        return AttentionConfig(block_m=64, block_n=32)
-    return AttentionConfig(num_stages=3) if head_dim <= 64 else AttentionConfig(block_n=64)
+        return AttentionConfig(block_m=64, block_n=32, num_stages=2)
+    if head_dim > 64:
+        return AttentionConfig(block_m=128, block_n=64, num_stages=2)
+    return AttentionConfig(block_m=128, block_n=128, num_stages=3)
 
 
 def _choose_for_keys(head_dim: int) -> AttentionConfig:
     """Likewise; beside two accumulators of 128 columns, scores of 64 queries would spill."""
     if head_dim <= 64:
-        return AttentionConfig(block_m=64, num_stages=3)
-    return AttentionConfig(block_m=32)
+        return AttentionConfig(block_m=64, block_n=128, num_stages=3)
+    return AttentionConfig(block_m=32, block_n=128, num_stages=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from syncopate.compiler.binding import Descriptor, Footprint, Pointer, Tensor
 from syncopate.errors import SyncopateError
 from syncopate.kernels.config import DecodeConfig
+from syncopate.kernels.heads import count_group, find_scale
 from syncopate.plan import Buffer
 
 __all__ = ["bind_decode_attention", "partial_shape"]
@@ -76,24 +76,10 @@ def bind_decode_attention(
         SyncopateError: An argument is wrong.
     """
     config = config or DecodeConfig.choose(batch, kv_heads, capacity)
-    sizes = {
-        "batch": batch, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "capacity": capacity,
-    }  # fmt: skip
-    for name, value in sizes.items():
+    for name, value in (("batch", batch), ("capacity", capacity)):
         if type(value) is not int or value < 1:
             raise SyncopateError(f"{name}: expects a positive integer, but got {value!r}")
-    if head_dim & (head_dim - 1) or head_dim < 16:
-        raise SyncopateError(
-            f"head_dim: expects a power of two of at least 16, but got {head_dim}; pad the heads with zeros"
-        )
-    if heads % kv_heads:
-        raise SyncopateError(
-            f"heads: expects a multiple of the {kv_heads} heads of keys and values, but got {heads}"
-        )
-    scale = head_dim**-0.5 if scale is None else float(scale)
-    if not 0 < scale < math.inf:
-        raise SyncopateError(f"scale: expects a positive number, but got {scale}")
-    group, pairs = heads // kv_heads, batch * kv_heads
+    group, pairs = count_group(heads, kv_heads, head_dim), batch * kv_heads
     lanes = _power_of_two(group)
     shape = partial_shape(batch, heads, kv_heads, head_dim, config)
     ranks = gathered.shape[0]
@@ -121,7 +107,7 @@ def bind_decode_attention(
             "gathered_ptr": Pointer(gathered),
             "o_ptr": Pointer(o),
             "lse_ptr": Pointer(Tensor("lse", (batch, heads), "f32", output=True)),
-            "scale": scale,
+            "scale": find_scale(scale, head_dim),
             "PAIRS": pairs,
             "KV_HEADS": kv_heads,
             "CAPACITY": capacity,

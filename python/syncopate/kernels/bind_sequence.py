@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
 from syncopate.errors import SyncopateError
 from syncopate.kernels.config import AttentionConfig
+from syncopate.kernels.heads import check_heads, find_scale
 from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
 
-__all__ = ["bind_attention", "count_group"]
+__all__ = ["bind_attention"]
 
 
 def bind_attention(
@@ -61,10 +61,7 @@ def bind_attention(
         SyncopateError: An argument is wrong.
     """
     config = config or AttentionConfig.choose(head_dim)
-    group = count_group(k, v, heads, head_dim, shards)
-    scale = head_dim**-0.5 if scale is None else float(scale)
-    if not 0 < scale < math.inf:
-        raise SyncopateError(f"scale: expects a positive number, but got {scale}")
+    group = check_heads(k, v, heads, head_dim, shards.length)
     bm, bn, rows = config.block_m, config.block_n, shards.rows
     packed = None if cu_seqlens is None else tuple(cu_seqlens)
     tiles = SequenceTiles(shards, bm, bn, causal, packed)
@@ -92,7 +89,7 @@ def bind_attention(
             "lse_ptr": Pointer(Tensor("lse", (heads, rows), "f32", output=True)),
             "positions_ptr": Pointer(Tensor("positions", (rows,), "i32")) if places else None,
             "tiles_ptr": Pointer(Tensor("tiles", (tiles.count, 4), "i32")) if packed else None,
-            "scale": scale,
+            "scale": find_scale(scale, head_dim),
             "HEADS": heads,
             "GROUP": group,
             "TILES_M": tiles.count,
@@ -114,30 +111,3 @@ def bind_attention(
         "tile_order": tiles.order(heads) if q is None and (causal or packed) else None,
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
     }
-
-
-def count_group(
-    k: Buffer | Tensor, v: Buffer | Tensor, heads: int, head_dim: int, shards: SequenceShards
-) -> int:
-    """How many heads of the queries share one of the keys."""
-    for name, value in (("heads", heads), ("head_dim", head_dim)):
-        if type(value) is not int or value < 1:
-            raise SyncopateError(f"{name}: expects a positive integer, but got {value!r}")
-    if head_dim & (head_dim - 1) or head_dim < 16:
-        raise SyncopateError(
-            f"head_dim: expects a power of two of at least 16, but got {head_dim}; pad the heads with zeros"
-        )
-    if tuple(k.shape) != tuple(v.shape) or k.dtype != v.dtype:
-        raise SyncopateError(
-            f"v: expects values like the keys, {list(k.shape)} of {k.dtype}, but got {list(v.shape)} of {v.dtype}"
-        )
-    if len(k.shape) != 2 or k.shape[0] != shards.length or k.shape[1] % head_dim:
-        raise SyncopateError(
-            f"k: expects [{shards.length}, kv_heads · {head_dim}], but got {list(k.shape)}"
-        )
-    kv_heads = k.shape[1] // head_dim
-    if heads % kv_heads:
-        raise SyncopateError(
-            f"heads: expects a multiple of the {kv_heads} heads of keys and values, but got {heads}"
-        )
-    return heads // kv_heads
