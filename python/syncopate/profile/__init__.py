@@ -10,7 +10,7 @@ Importing it needs neither torch nor a GPU.
 """
 
 from syncopate.profile.clocks import ClockOffset, Clocks
-from syncopate.profile.critical import Link, find_critical_path
+from syncopate.profile.critical import PathPiece, find_critical_path
 from syncopate.profile.predicted import predicted_run
 from syncopate.profile.profile import Profile
 from syncopate.profile.run import (
@@ -37,8 +37,8 @@ __all__ = [
     "Clocks",
     "Key",
     "LaneRecords",
-    "Link",
     "LinkUse",
+    "PathPiece",
     "Profile",
     "RankRecords",
     "RankShares",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from syncopate.profile.run import Key, Run, Span, SpanKind, Track
 
-__all__ = ["Link", "find_critical_path"]
+__all__ = ["PathPiece", "find_critical_path"]
 
 _MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Link:
+class PathPiece:
     """A piece of the path. Times are microseconds.
 
     Attributes:
@@ -31,7 +31,7 @@ class Link:
     waited_for: Span | None = None
 
 
-def find_critical_path(run: Run) -> list[Link]:
+def find_critical_path(run: Run) -> list[PathPiece]:
     """The pieces in order of time; together they last as long as the run, but for gaps that nothing explains.
 
     It goes back from what ends last. Where a tile or transfer follows a wait of its track, the path goes on with what
@@ -57,7 +57,7 @@ def find_critical_path(run: Run) -> list[Link]:
         if made is not None:
             until, index, place = made
             came_by = closing
-    path: list[Link] = []
+    path: list[PathPiece] = []
     seen: set[tuple[int, int]] = set()
     while len(path) < _MOST and (index, place) not in seen:
         seen.add((index, place))
@@ -66,7 +66,7 @@ def find_critical_path(run: Run) -> list[Link]:
         wait = work.wait_of(place)
         made = _last_maker(makers, wait, until) if wait is not None else None
         begin = span.begin_us if made is None or wait is None else max(wait.end_us, span.begin_us)
-        path.append(Link(index, min(begin, until), until, span, came_by))
+        path.append(PathPiece(index, min(begin, until), until, span, came_by))
         if made is not None and wait is not None:
             end, index, place = made
             until, came_by = min(end, begin), wait

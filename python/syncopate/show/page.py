@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from syncopate.show.plan_transfers import PlanTransfers
 from syncopate.show.svg import FONT
-from syncopate.synthesis.clock import Span
+from syncopate.synthesis.clock import MoveSpan
 
 __all__ = ["write_page"]
 
@@ -26,7 +26,7 @@ tr:target {{ background: #fdf0d5; }}
 
 def write_page(
     plan: PlanTransfers,
-    spans: Sequence[Span],
+    spans: Sequence[MoveSpan],
     pictures: Mapping[str, str],
     *,
     unit: str,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from syncopate.errors import SyncopateError
 from syncopate.show.plan_transfers import PlanTransfer, PlanTransfers
 from syncopate.show.svg import CARD, FAINT, INK, LINE, Drawing, rank_colour, wrap
-from syncopate.synthesis.clock import Span
+from syncopate.synthesis.clock import MoveSpan
 
 __all__ = ["draw_dependences", "draw_ranks"]
 
@@ -21,7 +21,7 @@ _NODES = 400
 
 
 def draw_ranks(
-    plan: PlanTransfers, spans: Sequence[Span], *, unit: str = "", title: str = ""
+    plan: PlanTransfers, spans: Sequence[MoveSpan], *, unit: str = "", title: str = ""
 ) -> str:
     """An SVG document: for each rank what it sends and what it receives, from left to right in time.
 
@@ -68,7 +68,7 @@ def _summary(plan: PlanTransfers, end: float, unit: str) -> str:
 
 
 def _card(
-    d: Drawing, plan: PlanTransfers, spans: Sequence[Span], rank: int, end: float, top: float
+    d: Drawing, plan: PlanTransfers, spans: Sequence[MoveSpan], rank: int, end: float, top: float
 ) -> float:
     sent = [each for each in plan.transfers if each.src_rank == rank != each.dst_rank]
     received = [each for each in plan.transfers if each.dst_rank == rank != each.src_rank]
@@ -90,7 +90,7 @@ def _card(
     return top + height
 
 
-def _stack(some: Sequence[PlanTransfer], spans: Sequence[Span]) -> dict[int, int]:
+def _stack(some: Sequence[PlanTransfer], spans: Sequence[MoveSpan]) -> dict[int, int]:
     """By transfer, the row in which it meets no other."""
     ends: list[float] = []
     rows: dict[int, int] = {}
@@ -109,7 +109,7 @@ def _bars(
     plan: PlanTransfers,
     some: Sequence[PlanTransfer],
     rows: dict[int, int],
-    spans: Sequence[Span],
+    spans: Sequence[MoveSpan],
     end: float,
     top: float,
     other: str,

@@ -13,7 +13,7 @@ from syncopate.show.page import write_page
 from syncopate.show.picture import draw_schedule
 from syncopate.show.plan_picture import draw_dependences, draw_ranks
 from syncopate.show.plan_transfers import PlanTransfers, read_transfers
-from syncopate.synthesis.clock import Span, find_hop, run_clock
+from syncopate.synthesis.clock import MoveSpan, find_hop, run_clock
 from syncopate.synthesis.fabric import Fabric, Wire
 
 __all__ = ["PlanShow", "View"]
@@ -88,10 +88,10 @@ class PlanShow:
         return draw_schedule(schedule, title=f"{schedule.name} on {schedule.world_size} ranks")
 
 
-def _time(plan: PlanTransfers, fabric: Fabric | None) -> tuple[Span, ...]:
+def _time(plan: PlanTransfers, fabric: Fabric | None) -> tuple[MoveSpan, ...]:
     if fabric is None:
         if plan.ranks < 2:
-            return tuple(Span(0.0, 0.0) for _ in plan.transfers)
+            return tuple(MoveSpan(0.0, 0.0) for _ in plan.transfers)
         largest = max(
             (each.nbytes for each in plan.transfers if each.src_rank != each.dst_rank), default=1
         )

@@ -18,11 +18,11 @@ from syncopate.errors import SyncopateError
 from syncopate.importers.steps import Collective, CollectiveSteps, find_dependences
 from syncopate.synthesis.fabric import Fabric, Hop
 
-__all__ = ["Span", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
+__all__ = ["MoveSpan", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
 
 
 @dataclass(frozen=True)
-class Span:
+class MoveSpan:
     """When a move is made, in microseconds."""
 
     begin_us: float
@@ -39,7 +39,7 @@ class TimedSteps:
     """
 
     steps: CollectiveSteps
-    spans: tuple[Span, ...]
+    spans: tuple[MoveSpan, ...]
 
     @property
     def us(self) -> float:
@@ -85,7 +85,7 @@ def find_hop(fabric: Fabric, src: int, dst: int, what: object) -> Hop | None:
 
 def run_clock(
     hops: Sequence[Hop | None], nbytes: Sequence[float], after: Sequence[Sequence[int]]
-) -> tuple[Span, ...]:
+) -> tuple[MoveSpan, ...]:
     """When transfers are made, by the rule of this module.
 
     Args:
@@ -120,9 +120,9 @@ class _Clock:
         # Hops that something may begin over: data have come, or a wire is free, since that was tried.
         self.open: set[Hop | None] = set(hops)
 
-    def run(self) -> tuple[Span, ...]:
+    def run(self) -> tuple[MoveSpan, ...]:
         count = len(self.hops)
-        spans = [Span(0.0, 0.0)] * count
+        spans = [MoveSpan(0.0, 0.0)] * count
         for number in range(count):
             if not self.missing[number]:
                 heapq.heappush(self.ready[self.hops[number]], number)
@@ -131,7 +131,7 @@ class _Clock:
         while True:
             for number in self._begin():
                 end = now + self.durations[number]
-                spans[number] = Span(now, end)
+                spans[number] = MoveSpan(now, end)
                 heapq.heappush(ending, (end, number))
             if not ending:
                 return tuple(spans)
