@@ -28,7 +28,7 @@ from syncopate.model import (
     CollectiveCurve,
     Combining,
     Curve,
-    Direction,
+    FlowDirection,
     GemmRate,
     Latencies,
     Machine,
@@ -208,11 +208,11 @@ def build(values: Values, collectives: Sequence[CollectiveCurve]) -> Machine:
             Curve.of_rate(v["copy_engine.latency"], v[f"copy_engine.{name}"]),
         )
         for direction, name in (
-            (Direction.PUSH, "push"), (Direction.PULL, "pull"), (Direction.LOCAL, "push"),
+            (FlowDirection.PUSH, "push"), (FlowDirection.PULL, "pull"), (FlowDirection.LOCAL, "push"),
         )
     ]  # fmt: skip
     for role in ROLES:
-        for direction in Direction:
+        for direction in FlowDirection:
             for combining in Combining:
                 curves.append(_role_curve(v, role, direction, combining))
     return Machine(
@@ -254,11 +254,11 @@ def build(values: Values, collectives: Sequence[CollectiveCurve]) -> Machine:
 
 
 def _role_curve(
-    v: Values, role: Realization, direction: Direction, combining: Combining
+    v: Values, role: Realization, direction: FlowDirection, combining: Combining
 ) -> TransferCurve:
     """As many CTAs as fill the link, at the rate of one CTA each."""
     name = role.spelling
-    local = direction is Direction.LOCAL
+    local = direction is FlowDirection.LOCAL
     per_cta = v[f"{name}.local" if local else f"{name}.{direction.value}"]
     other = v.get(f"{name}.{combining.value}")
     if combining is not Combining.COPY and other is not None:

@@ -9,7 +9,7 @@ from syncopate.abi import Realization
 from syncopate.model import (
     Combining,
     Curve,
-    Direction,
+    FlowDirection,
     GemmRate,
     Latencies,
     Machine,
@@ -41,7 +41,7 @@ def plain_machine(
         curves=tuple(
             TransferCurve(role, direction, combining, 0 if role.is_engine else 1, curve)
             for role in Realization
-            for direction in Direction
+            for direction in FlowDirection
             for combining in Combining
         ),
         latencies=NO_LATENCY,

@@ -15,7 +15,7 @@ from syncopate.model import (
     CollectiveCurve,
     Combining,
     Curve,
-    Direction,
+    FlowDirection,
     GemmRate,
     KernelCost,
     Machine,
@@ -69,7 +69,7 @@ def test_malformed_curve_is_refused(sizes, times):
 
 
 def test_rates_grow_with_ctas():
-    key = (Realization.TMA_DEDICATED, Direction.PUSH, Combining.COPY)
+    key = (Realization.TMA_DEDICATED, FlowDirection.PUSH, Combining.COPY)
     rates = TransferRates(
         [TransferCurve(*key, ctas, Curve.of_rate(3.0, gbps)) for ctas, gbps in ((8, 200), (4, 120))]
     )

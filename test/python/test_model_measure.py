@@ -13,7 +13,7 @@ from syncopate.model import (
     CollectiveCurve,
     Combining,
     Curve,
-    Direction,
+    FlowDirection,
     GemmRate,
     KernelCost,
     Source,
@@ -42,7 +42,7 @@ def test_idle_probe_is_sound():
     assert result.verdict.ok, result.verdict
 
 
-@pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
+@pytest.mark.parametrize("direction", [FlowDirection.PUSH, FlowDirection.PULL])
 @pytest.mark.parametrize(
     "realization", [Realization.COPY_ENGINE, Realization.LDST_DEDICATED, Realization.TMA_COLOCATED]
 )
@@ -124,8 +124,8 @@ def test_measured_curves_replace_others():
             Realization.TMA_DEDICATED, direction, Combining.COPY, ctas, Curve.of_rate(1, gbps)
         )
 
-    old = [entry(Direction.PUSH, 7, 100), entry(Direction.PULL, 7, 100)]
-    new = [entry(Direction.PUSH, 4, 50), entry(Direction.PUSH, 16, 200)]
+    old = [entry(FlowDirection.PUSH, 7, 100), entry(FlowDirection.PULL, 7, 100)]
+    new = [entry(FlowDirection.PUSH, 4, 50), entry(FlowDirection.PUSH, 16, 200)]
     assert merge_curves(new, old) == (*new, old[1])
 
 
@@ -227,7 +227,7 @@ def test_machine_comes_back_from_its_times():
             truth.interference[realization], abs=0.03
         )
     for realization in measured:
-        for direction in (Direction.PUSH, Direction.PULL):
+        for direction in (FlowDirection.PUSH, FlowDirection.PULL):
             program = build_transfer(TransferProbe(realization, direction, 16 << 20, truth.sms), 2)
             us, wanted = (
                 predict(program, KernelCost(1e-3), some, in_place=True).us

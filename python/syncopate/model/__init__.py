@@ -4,7 +4,7 @@ Importing it needs neither torch nor a GPU. Times are microseconds, sizes bytes,
 """
 
 from syncopate.model.bounds import LowerBound, find_lower_bound
-from syncopate.model.curve import Combining, Curve, Direction, TransferCurve
+from syncopate.model.curve import Combining, Curve, FlowDirection, TransferCurve
 from syncopate.model.gemm import KernelCost, gemm_cost, predict_gemm_us
 from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Source
 from syncopate.model.machine_file import (
@@ -25,7 +25,7 @@ __all__ = [
     "CollectiveCurve",
     "Combining",
     "Curve",
-    "Direction",
+    "FlowDirection",
     "GemmRate",
     "Grouping",
     "KernelCost",

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from syncopate.abi import Realization
 from syncopate.errors import SyncopateError
 
-__all__ = ["Combining", "Curve", "Direction", "TransferCurve", "TransferRates"]
+__all__ = ["Combining", "Curve", "FlowDirection", "TransferCurve", "TransferRates"]
 
 
-class Direction(enum.Enum):
+class FlowDirection(enum.Enum):
     """Who carries a transfer out, and between whom."""
 
     PUSH = "push"
@@ -103,7 +103,7 @@ class TransferCurve:
     """
 
     realization: Realization
-    direction: Direction
+    direction: FlowDirection
     combining: Combining
     ctas: int
     curve: Curve
@@ -113,13 +113,13 @@ class TransferRates:
     """Finds the rate of a transfer among measured curves."""
 
     def __init__(self, curves: Iterable[TransferCurve]) -> None:
-        self._curves: dict[tuple[Realization, Direction, Combining], list[TransferCurve]] = {}
+        self._curves: dict[tuple[Realization, FlowDirection, Combining], list[TransferCurve]] = {}
         for entry in sorted(curves, key=lambda entry: entry.ctas):
             key = (entry.realization, entry.direction, entry.combining)
             self._curves.setdefault(key, []).append(entry)
 
     def find(
-        self, realization: Realization, direction: Direction, combining: Combining, ctas: int
+        self, realization: Realization, direction: FlowDirection, combining: Combining, ctas: int
     ) -> tuple[Curve, float]:
         """The curve of the measured number of CTAs at or above `ctas`, and by what its rate is to be multiplied.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncopate.abi import Realization
-from syncopate.model.curve import Combining, Curve, Direction
+from syncopate.model.curve import Combining, Curve, FlowDirection
 from syncopate.model.machine import Machine
 from syncopate.model.timeline import TransferEvent
 from syncopate.model.topology import Link
@@ -35,7 +35,7 @@ class FlowKind:
     src: int
     dst: int
     realization: Realization
-    direction: Direction
+    direction: FlowDirection
     combining: Combining
     pause_us: float
     ctas: int
@@ -86,7 +86,7 @@ class Flows:
             rate = curve.rate(self._nbytes * count) * scale
             if self.kind.realization.is_on_stream:
                 rate = self.curve.rate(self._nbytes)
-            elif self.kind.pause_us and self.kind.direction is Direction.PUSH:
+            elif self.kind.pause_us and self.kind.direction is FlowDirection.PUSH:
                 # A CTA rests after each block, which takes as long as if it were alone.
                 curve, scale = self._find_curve(self._machine, 1)
                 alone = curve.rate(self._nbytes) * scale

@@ -15,7 +15,7 @@ from syncopate.errors import SyncopateError
 from syncopate.model.curve import (
     Combining,
     Curve,
-    Direction,
+    FlowDirection,
     TransferCurve,
     TransferRates,
 )
@@ -298,7 +298,7 @@ def _read(data: Mapping[str, Any]) -> Machine:
     fields["curves"] = tuple(
         TransferCurve(
             Realization[entry["realization"].upper()],
-            Direction(entry["direction"]),
+            FlowDirection(entry["direction"]),
             Combining(entry["combining"]),
             int(entry["ctas"]),
             curve(entry["curve"]),

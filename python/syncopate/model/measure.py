@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncopate.abi import LibraryCall, Realization
 from syncopate.model import probes
 from syncopate.model.calibration import make_curve, match, merge_curves, with_latency
-from syncopate.model.curve import Combining, Direction, TransferCurve
+from syncopate.model.curve import Combining, FlowDirection, TransferCurve
 from syncopate.model.gemm import KernelCost, gemm_cost
 from syncopate.model.machine import CollectiveCurve, Machine, Source
 from syncopate.model.machine_file import machine_path, open_machine, save_machine
@@ -112,9 +112,9 @@ def _measure_transfers(
         if realization.is_on_stream:
             ctas = (0,)
             fixed += latencies.engine_start - latencies.launch / 2 + 2 * latencies.engine_op
-        both = (Direction.PUSH, Direction.PULL)
+        both = (FlowDirection.PUSH, FlowDirection.PULL)
         # Who receives tells all others of what two ranks carry out together.
-        for direction in both if realization is not Realization.NCCL else (Direction.PULL,):
+        for direction in both if realization is not Realization.NCCL else (FlowDirection.PULL,):
             for count in ctas:
                 times = {}
                 for nbytes in sizes:

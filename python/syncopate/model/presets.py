@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from syncopate.errors import SyncopateError
-from syncopate.model.curve import Curve, Direction, TransferCurve
+from syncopate.model.curve import Curve, FlowDirection, TransferCurve
 from syncopate.model.machine import CollectiveCurve, GemmRate, Machine, Source
 from syncopate.model.topology import Topology, TopologyKind
 
@@ -80,7 +80,7 @@ def _scale(
     link = topology.link_gbps / base.topology.link_gbps
 
     def curve(entry: TransferCurve) -> TransferCurve:
-        factor = memory if entry.direction is Direction.LOCAL else link
+        factor = memory if entry.direction is FlowDirection.LOCAL else link
         return dataclasses.replace(entry, curve=_scale_curve(entry.curve, factor, latency))
 
     latencies = dataclasses.replace(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from syncopate.abi import Realization
-from syncopate.model.curve import Direction
+from syncopate.model.curve import FlowDirection
 
 if TYPE_CHECKING:
     from syncopate.compiler import Program
@@ -30,7 +30,7 @@ class TransferProbe:
     """
 
     realization: Realization
-    direction: Direction
+    direction: FlowDirection
     nbytes: int
     ctas: int = 0
 
@@ -45,7 +45,7 @@ def build_transfer(probe: TransferProbe, world_size: int, timeout: float = 20.0)
     """
     rows = probe.nbytes // (2 * WIDTH)
     plan, a = _plan(rows, world_size)
-    add = plan.put if probe.direction is Direction.PUSH else plan.get
+    add = plan.put if probe.direction is FlowDirection.PUSH else plan.get
     for distance in range(1, world_size):
         for rank in range(world_size):
             block = a[rank * rows : (rank + 1) * rows]
@@ -61,7 +61,7 @@ def build_idle(world_size: int, ctas: int, timeout: float = 20.0) -> Program:
     a = plan.buffer("a", (world_size * 8, WIDTH), "bf16")
     for rank in range(world_size):
         plan.input(a[:], rank=rank)
-    probe = TransferProbe(Realization.LDST_COLOCATED, Direction.PUSH, 16 * WIDTH, ctas)
+    probe = TransferProbe(Realization.LDST_COLOCATED, FlowDirection.PUSH, 16 * WIDTH, ctas)
     return _compile(plan, a, 8, world_size, probe, timeout)
 
 

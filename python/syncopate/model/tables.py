@@ -10,7 +10,7 @@ import numpy as np
 
 from syncopate.abi import STAGING, CommandReduction, LibraryCall, Realization
 from syncopate.dtypes import DTYPES
-from syncopate.model.curve import Combining, Direction
+from syncopate.model.curve import Combining, FlowDirection
 from syncopate.runtime.commands import role_parts
 from syncopate.runtime.interface import SignalLayout, SignalMeaning, Table
 
@@ -50,7 +50,7 @@ class Command:
     dst: int
     nbytes: int
     realization: Realization
-    direction: Direction
+    direction: FlowDirection
     combining: Combining
     pause_us: float
     waits: Waits
@@ -171,9 +171,9 @@ def _command(
     if reduction in (CommandReduction.NONE, CommandReduction.UNORDERED_SUM):
         combining = Combining.COPY if reduction is CommandReduction.NONE else Combining.ATOMIC
     call = LibraryCall(row["transfer"]) if row["transfer"] < STAGING else None
-    direction = Direction.LOCAL
+    direction = FlowDirection.LOCAL
     if row["src_rank"] != row["dst_rank"]:
-        direction = Direction.PUSH if row["src_rank"] == rank else Direction.PULL
+        direction = FlowDirection.PUSH if row["src_rank"] == rank else FlowDirection.PULL
     nbytes = row["rows"] * row["row_bytes"] * row["parts"]
     return Command(
         number=number,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syncopate.abi import Realization
-from syncopate.model.curve import Direction
+from syncopate.model.curve import FlowDirection
 from syncopate.model.machine import Source
 from syncopate.model.topology import Link
 
@@ -38,7 +38,7 @@ class TransferEvent:
     by: int
     command: int
     realization: Realization
-    direction: Direction
+    direction: FlowDirection
     src: int
     dst: int
     nbytes: int
