@@ -60,12 +60,14 @@ class Case:
             if name == "kv":
                 dkv = plan.buffer("dkv", (self.length, 2 * width), "f32")
                 reduce_sequence(plan, dkv, shards, strategy, causal=self.causal)
-                config = AttentionConfig(64 if self.head_dim <= 64 else 32, num_ctas=ctas)
+                config = AttentionConfig(
+                    64 if self.head_dim <= 64 else 32, 128, num_stages=2, num_ctas=ctas
+                )
                 bound = bind_attention_backward_kv(
                     k, v, dkv, self.heads, self.head_dim, shards, config, causal=self.causal
                 )
             else:
-                config = AttentionConfig(block_n=64, num_ctas=ctas)
+                config = AttentionConfig(block_n=64, num_stages=2, num_ctas=ctas)
                 bound = bind_attention_backward_q(
                     k, v, self.heads, self.head_dim, shards, config, causal=self.causal
                 )
