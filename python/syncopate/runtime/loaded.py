@@ -272,7 +272,11 @@ class LoadedProgram:
         self(**tensors)
         self.synchronize()
         self.group.barrier()
-        own = {rank: state.read_records() for rank, state in self._ranks.items()}
+        own = require(
+            self.group.agreement,
+            "reading records",
+            lambda: {rank: state.read_records() for rank, state in self._ranks.items()},
+        )
         return Profile.of_records(self.program, self.group.gather(own), Source.MEASURED)
 
     @contextlib.contextmanager
