@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from syncopate import AttentionWorkload, Descriptor, Plan
+from syncopate import AttentionWorkload, Descriptor, Plan, Strategy
+from syncopate.choices import Algorithm
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import DecodeConfig, bind_attention
 from syncopate.plan.heads import scatter_heads
@@ -44,6 +45,11 @@ GOOD = {
             {"kind": "ulysses", "cu_seqlens": (0, 130)},
             "cu_seqlens: expects None for ulysses, but got (0, 130)",
         ),
+        ({"node_size": 3}, "node_size: expects a divisor of 4 ranks, but got 3"),
+        (
+            {"kind": "sequence_parallel", "node_size": 2},
+            "node_size: expects None for sequence_parallel, but got 2",
+        ),
     ],
 )
 def test_wrong_workload_is_refused(change, message):
@@ -62,6 +68,17 @@ def test_wrong_bounds_of_sequences_are_refused(bounds):
 def test_strategy_is_not_chosen():
     with pytest.raises(SyncopateError, match="strategy: expects a Strategy"):
         AttentionWorkload(**GOOD).compile("auto")
+
+
+@pytest.mark.parametrize(
+    ("node_size", "mesh", "algorithm"),
+    [(None, [4], "ring"), (4, [4], "ring"), (2, [2, 2], "hierarchical")],
+)
+def test_ring_of_several_nodes_is_one_of_rings(node_size, mesh, algorithm):
+    workload = AttentionWorkload(**GOOD, node_size=node_size)
+    plan, _ = workload.make_plan(Strategy())
+    assert list(plan.mesh) == mesh
+    assert plan.strategy.algorithm is Algorithm(algorithm)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
