@@ -167,12 +167,14 @@ def bind_attention_backward_kv(
 def _choose_for_queries(head_dim: int) -> AttentionConfig:
     """Blocks of which nothing spills in a fused kernel on Hopper, and whose stages fit into its shared memory."""
     if head_dim > 128:
-        return AttentionConfig(block_m=64, block_n=32)
-    return AttentionConfig(num_stages=3) if head_dim <= 64 else AttentionConfig(block_n=64)
+        return AttentionConfig(block_m=64, block_n=32, num_stages=2)
+    if head_dim > 64:
+        return AttentionConfig(block_m=128, block_n=64, num_stages=2)
+    return AttentionConfig(block_m=128, block_n=128, num_stages=3)
 
 
 def _choose_for_keys(head_dim: int) -> AttentionConfig:
     """Likewise; beside two accumulators of 128 columns, scores of 64 queries would spill."""
-    if head_dim <= 64:
-        return AttentionConfig(block_m=64, num_stages=3)
-    return AttentionConfig(block_m=32)
+    if head_dim > 64:
+        return AttentionConfig(block_m=32, block_n=128, num_stages=2)
+    return AttentionConfig(block_m=64, block_n=128, num_stages=3)
