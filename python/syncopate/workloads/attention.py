@@ -66,8 +66,9 @@ class AttentionWorkload:
         sharding: How the sequence is cut; ZIGZAG where `kind.gathers`.
         cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends: 0, …, sequence.
             Where `kind.gathers`.
-        node_size: Of RING, ranks of a node; all of them if it is left out. With several nodes, keys and values go around
-            a ring of rings: those of one node after another's around the ranks of each, while the next node's come in.
+        node_size: Of RING, ranks of a node; all of them if it is left out. With several nodes, keys and values go
+            around a ring of rings: those of one node after another's around the ranks of each, while the next node's
+            come in.
     """
 
     kind: AttentionKind | str
@@ -123,7 +124,9 @@ class AttentionWorkload:
         if size is None:
             return
         if self._kind is not AttentionKind.RING:
-            raise SyncopateError(f"node_size: expects None for {self._kind.value}, but got {size!r}")
+            raise SyncopateError(
+                f"node_size: expects None for {self._kind.value}, but got {size!r}"
+            )
         if type(size) is not int or size < 1 or self.world_size % size:
             raise SyncopateError(
                 f"node_size: expects a divisor of {self.world_size} ranks, but got {size!r}"
@@ -248,8 +251,8 @@ class AttentionWorkload:
         """Compiles the workload.
 
         Args:
-            strategy: The choices; the defaults if it is left out. Of RING, the algorithm is a ring, or a ring of rings, in
-                any case.
+            strategy: The choices; the defaults if it is left out. Of RING, the algorithm is a ring, or a ring of
+                rings, in any case.
             config: The tiles; those of `choose_config` if it is left out.
             target: What to compile for.
             **options: What `syncopate.compile` takes besides, such as `timeout`.
