@@ -19,6 +19,7 @@ import torch.distributed._functional_collectives as funcol
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import parallelize_module
 from torch.utils.checkpoint import checkpoint
+from torch_attention_checks import Attended, check_attention_gradients
 from torch_cases import (
     EVERY,
     Block,
@@ -29,12 +30,7 @@ from torch_cases import (
     make_case,
     world_name,
 )
-from torch_checks import (
-    Attended,
-    check_attention_gradients,
-    check_replicated_gradient,
-    check_values_and_gradients,
-)
+from torch_checks import check_replicated_gradient, check_values_and_gradients
 from two_gpus import expect_none
 
 import syncopate.torch as st
