@@ -13,7 +13,7 @@ from syncopate.plan.sequence import Sharding
 from syncopate.runtime import Group
 from syncopate.workloads import AttentionKind, AttentionWorkload
 
-__all__ = ["KINDS", "KindCase"]
+__all__ = ["DOUBLE_RING", "KINDS", "KindCase"]
 
 CALLS = 10
 
@@ -155,3 +155,5 @@ KINDS = {
     "ulysses, causal": _case(AttentionKind.ULYSSES, 2048, causal=True),
     "decode": _case(AttentionKind.DECODE, 3001, batch=3),
 }
+DOUBLE_RING = _case(AttentionKind.RING, 1502, causal=True, sharding=Sharding.ZIGZAG, node_size=2)
+"""Of an even number of ranks."""

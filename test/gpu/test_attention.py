@@ -6,7 +6,7 @@ from processes import expect_all_pass
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 import torch
-from attention_kinds import KINDS
+from attention_kinds import DOUBLE_RING, KINDS
 from sequences import CALLS, SEQUENCES
 
 from syncopate.runtime import load
@@ -40,3 +40,9 @@ def test_ranks_on_one_gpu(groups, case, world):
 def test_kinds_on_one_gpu(groups, case, world):
     torch.backends.cuda.matmul.allow_tf32 = False
     case.run(groups(world), 96 // world)
+
+
+@pytest.mark.gpu(1)
+def test_double_ring_on_one_gpu(groups):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    DOUBLE_RING.run(groups(4), 24)

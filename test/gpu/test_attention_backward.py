@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +15,12 @@ pytest.importorskip("triton")
 import torch
 
 import syncopate
-from syncopate.kernels import (
-    AttentionConfig,
-    attention_backward_kv,
-    attention_backward_q,
-    bind_attention_backward_kv,
-    bind_attention_backward_q,
-)
-from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
-from syncopate.plan.sequence_sums import reduce_sequence
-from syncopate.runtime import load
+from syncopate.choices import Algorithm
+from syncopate.kernels import AttentionConfig
+from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.runtime import LocalGroup
+from syncopate.workloads import AttentionGradients, AttentionKind, AttentionWorkload
+from syncopate.workloads.loaded_gradients import LoadedGradients
 
 pytestmark = pytest.mark.gpu(1)
 
@@ -34,7 +31,7 @@ TOLERANCE = 2e-2
 
 @dataclass(frozen=True)
 class Case:
-    """Gradients in bf16, those of keys and values in float32; fields are as in `sequences.SequenceCase`."""
+    """Gradients in bf16; fields are as in `sequences.SequenceCase`, `AttentionGradients` and `AttentionWorkload`."""
 
     length: int
     heads: int
@@ -43,36 +40,37 @@ class Case:
     causal: bool
     sharding: Sharding = Sharding.CONTIGUOUS
     choices: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    keeps: bool = True
+    node_size: int | None = None
 
     def shards(self, world: int) -> SequenceShards:
         """Who has what."""
         return SequenceShards(self.length, world, self.sharding)
 
-    def build(self, world: int, ctas: int) -> tuple[Any, Any]:
-        """Compiles the programs of queries, and of keys and values."""
-        shards, width = self.shards(world), self.kv_heads * self.head_dim
+    def load(self, group: LocalGroup, ctas: int) -> LoadedGradients:
+        """Compiles the programs, and loads them."""
         strategy = syncopate.Strategy(**self.choices, comm_ctas=4)
-        programs = []
-        for name, kernel in (("q", attention_backward_q), ("kv", attention_backward_kv)):
-            plan = syncopate.Plan(f"backward_{name}", [world])
-            k, v = (plan.buffer(name, (self.length, width), "bf16") for name in "kv")
-            gather_sequence(plan, [k, v], shards, strategy)
-            if name == "kv":
-                dkv = plan.buffer("dkv", (self.length, 2 * width), "f32")
-                reduce_sequence(plan, dkv, shards, strategy, causal=self.causal)
-                config = AttentionConfig(
-                    64 if self.head_dim <= 64 else 32, 128, num_stages=2, num_ctas=ctas
-                )
-                bound = bind_attention_backward_kv(
-                    k, v, dkv, self.heads, self.head_dim, shards, config, causal=self.causal
-                )
-            else:
-                config = AttentionConfig(block_n=64, num_stages=2, num_ctas=ctas)
-                bound = bind_attention_backward_q(
-                    k, v, self.heads, self.head_dim, shards, config, causal=self.causal
-                )
-            programs.append(syncopate.compile(kernel, plan, **bound, timeout=10.0))
-        return programs[0], programs[1]
+        is_ring = strategy.algorithm is Algorithm.RING
+        workload = AttentionWorkload(
+            AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.length,
+            group.world_size,
+            causal=self.causal,
+            sharding=self.sharding,
+            node_size=self.node_size,
+        )
+        return AttentionGradients(workload, self.keeps).load(
+            group,
+            strategy,
+            config_q=AttentionConfig(block_n=64, num_stages=2, num_ctas=ctas),
+            config_kv=AttentionConfig(
+                64 if self.head_dim <= 64 else 32, block_n=128, num_stages=2, num_ctas=ctas
+            ),
+            timeout=10.0,
+        )
 
     def draw(self, world: int, seed: int) -> dict[str, torch.Tensor]:
         """Queries and gradients [ranks, rows, …] of all ranks, keys and values of the whole sequence."""
@@ -103,18 +101,11 @@ class Case:
         return out.detach(), scores.logsumexp(2).detach(), *gradients
 
 
-def _give(case: Case, world: int, drawn: Mapping[str, torch.Tensor], loaded: Any) -> dict[str, Any]:
-    """Keys and values of each rank; of several regions of a buffer each is written in place."""
-    given: dict[str, Any] = {}
-    for rank, name in ((rank, name) for rank in range(world) for name in "kv"):
-        ranges = case.shards(world).ranges(rank)
-        if len(ranges) == 1:
-            own = drawn[name][slice(*ranges[0])].contiguous()
-            given.setdefault(name, []).append(own)
-            continue
-        for begin, end in ranges:
-            loaded.buffer(name, rank)[begin:end] = drawn[name][begin:end]
-    return given
+def _own(case: Case, places: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
+    """A rank's keys or values; rows that stand for none are zeros, and left out where the rank has one block."""
+    if case.sharding is Sharding.CONTIGUOUS:
+        return whole[places[places >= 0].long()]
+    return torch.where(places[:, None] >= 0, whole[places.long()], 0)
 
 
 def _assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
@@ -132,7 +123,12 @@ CASES = {
         2000, 4, 1, 64, True, Sharding.ZIGZAG, {"realization": "ldst_dedicated"}
     ),
     "by engines": Case(2048, 4, 1, 128, True, choices={"realization": "copy_engine"}),
+    "gathered again": Case(1501, 4, 2, 64, True, keeps=False),
+    "zig-zag ring, gathered again": Case(
+        2000, 8, 2, 128, True, Sharding.ZIGZAG, {"algorithm": "ring"}, keeps=False
+    ),
 }
+DOUBLE_RING = Case(2002, 4, 2, 64, True, Sharding.ZIGZAG, {"algorithm": "ring"}, node_size=2)
 
 
 def _expect(
@@ -149,40 +145,39 @@ def _expect(
         rows["lse"].append(torch.zeros(case.heads, len(q), device="cuda"))
         rows["lse"][-1][:, has] = lse
         of_q.append(dq)
-        of_keys.append(dk.view(case.length, case.kv_heads, case.head_dim))
-        of_values.append(dv.view(case.length, case.kv_heads, case.head_dim))
-    return rows, of_q, torch.stack([sum(of_keys), sum(of_values)], 2).flatten(1)
+        of_keys.append(dk)
+        of_values.append(dv)
+    return rows, of_q, torch.stack([sum(of_keys), sum(of_values)])
 
 
-@pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    ("case", "world"),
+    [*itertools.product(CASES.values(), (2, 3)), (DOUBLE_RING, 4)],
+    ids=[*(f"{name}-{world}" for name in CASES for world in (2, 3)), "double ring-4"],
+)
 def test_gradients_are_those_of_torch_and_repeat(groups, case, world):
     torch.backends.cuda.matmul.allow_tf32 = False
     shards = case.shards(world)
     places = [torch.from_numpy(shards.positions(rank)).cuda() for rank in range(world)]
-    ragged = world * shards.rows > case.length
-    of_q, of_kv = case.build(world, 96 // world)
     last: list[torch.Tensor] = []
-    with load(of_q, groups(world)) as first, load(of_kv, groups(world)) as second:
+    with case.load(groups(world), 96 // world) as loaded:
         for call in range(CALLS):
             # Every second call gets what the one before got.
             drawn = case.draw(world, call // 2)
             rows, expected_q, expected_kv = _expect(case, drawn, places)
             rows |= {name: list(drawn[name]) for name in ("q", "do")}
-            takes = {"positions": places} if case.causal else {}
-            first.acquire()
-            found = first(**rows, **_give(case, world, drawn, first), **takes)
-            for (dq, _), expected, at in zip(found, expected_q, places, strict=True):
-                _assert_close(dq[at >= 0], expected)
-            del rows["o"]
-            rows["delta"] = [delta for _, delta in found]
-            takes = {"positions": places} if case.causal or ragged else {}
-            second.acquire()
-            sums = second(**rows, **_give(case, world, drawn, second), **takes)
-            for own, at in zip(sums, places, strict=True):
-                _assert_close(own, expected_kv[at[at >= 0].long()])
+            rows |= {name: [_own(case, at, drawn[name]) for at in places] for name in "kv"}
+            found = loaded(**rows)
+            for gradients, expected, at in zip(found, expected_q, places, strict=True):
+                dq, *dkv = gradients
+                has = at >= 0
+                _assert_close(dq[has], expected)
+                for own, whole in zip(dkv, expected_kv, strict=True):
+                    own_has = has[: len(own)]
+                    _assert_close(own[own_has], whole[at[has].long()])
+                    assert not own[~own_has].any()
+            made = [own for _, *dkv in found for own in dkv]
             if call % 2:
-                assert all(torch.equal(a, b) for a, b in zip(sums, last, strict=True))
-            last = [own.clone() for own in sums]
-        first.synchronize()
-        second.synchronize()
+                assert all(torch.equal(a, b) for a, b in zip(made, last, strict=True))
+            last = made
+        loaded.synchronize()

@@ -19,6 +19,7 @@ import torch.distributed._functional_collectives as funcol
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import parallelize_module
 from torch.utils.checkpoint import checkpoint
+from torch_attention_checks import Attended, check_attention_gradients
 from torch_cases import (
     EVERY,
     Block,
@@ -289,6 +290,13 @@ def host_time() -> None:
             print(f"    {title}: {sorted(times)[100] / 1e3:.1f} us of host time", flush=True)
 
 
+def attended(causal: bool, zigzag: bool) -> None:
+    """Ring attention and its gradients, three times, so that programs are used again."""
+    case = Attended(770, (8, 2), 128, Setting(dtype=torch.bfloat16, device="cuda", tolerance=2e-2))
+    for _ in range(3):
+        check_attention_gradients(case, causal, zigzag)
+
+
 def torch_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
     """Every check with its name."""
 
@@ -305,6 +313,9 @@ def torch_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
                 if (name, more) != ("matmul_all_to_all", True):
                     form = "more" if more else "plain"
                     yield f"torch {title} {name} {form}", bind(values, name, more, setting)
+    for causal, zigzag in ((False, False), (True, False), (True, True)):
+        form = f"{'causal ' if causal else ''}{'zig-zag' if zigzag else 'contiguous'}"
+        yield f"torch ring attention {form}", bind(attended, causal, zigzag)
     for form in ("name", "group", "mesh"):
         yield f"torch compile by {form}", bind(compiled, None, form)
     yield "torch compile reduce-overhead", bind(compiled, "reduce-overhead", "name")

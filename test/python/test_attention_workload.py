@@ -4,11 +4,13 @@ import re
 
 import pytest
 
-from syncopate import AttentionWorkload, Descriptor, Plan
+from syncopate import AttentionWorkload, Descriptor, Plan, Strategy
+from syncopate.choices import Algorithm
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import DecodeConfig, bind_attention
 from syncopate.plan.heads import scatter_heads
 from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.workloads import AttentionGradients
 
 GOOD = {
     "kind": "ring",
@@ -44,6 +46,11 @@ GOOD = {
             {"kind": "ulysses", "cu_seqlens": (0, 130)},
             "cu_seqlens: expects None for ulysses, but got (0, 130)",
         ),
+        ({"node_size": 3}, "node_size: expects a divisor of 4 ranks, but got 3"),
+        (
+            {"kind": "sequence_parallel", "node_size": 2},
+            "node_size: expects None for sequence_parallel, but got 2",
+        ),
     ],
 )
 def test_wrong_workload_is_refused(change, message):
@@ -62,6 +69,17 @@ def test_wrong_bounds_of_sequences_are_refused(bounds):
 def test_strategy_is_not_chosen():
     with pytest.raises(SyncopateError, match="strategy: expects a Strategy"):
         AttentionWorkload(**GOOD).compile("auto")
+
+
+@pytest.mark.parametrize(
+    ("node_size", "mesh", "algorithm"),
+    [(None, [4], "ring"), (4, [4], "ring"), (2, [2, 2], "hierarchical")],
+)
+def test_ring_of_several_nodes_is_one_of_rings(node_size, mesh, algorithm):
+    workload = AttentionWorkload(**GOOD, node_size=node_size)
+    plan, _ = workload.make_plan(Strategy())
+    assert list(plan.mesh) == mesh
+    assert plan.strategy.algorithm is Algorithm(algorithm)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])
@@ -112,3 +130,43 @@ def test_chosen_tiles_fit_with_roles_beside_them(kind):
     # Machine code is made, and budgets are checked.
     program = workload.compile()
     assert "mma" in program.ir["ptx"]
+
+
+def test_chosen_tiles_of_gradients_fit_with_roles_beside_them():
+    workload = AttentionWorkload("ring", 16, 4, 128, 8192, 2, causal=True)
+    # Machine code is made, and budgets are checked.
+    for program in AttentionGradients(workload).compile():
+        assert "mma" in program.ir["ptx"]
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "message"),
+    [
+        (
+            {"kind": "ulysses"},
+            {},
+            "workload: expects sequence_parallel or ring, of which there are",
+        ),
+        ({"kind": "decode"}, {}, "workload: expects sequence_parallel or ring, of which there are"),
+        ({"cu_seqlens": (0, 7, 130)}, {}, "workload: expects one sequence, of which there are"),
+        (
+            {"head_dim": 256},
+            {},
+            "workload: expects heads of at most 128 elements, of which there are",
+        ),
+        ({"node_size": 2}, {"keeps": False}, "keeps: expects True with several nodes"),
+        ({}, {"sums": "f16"}, "sums: expects f32 or bf16, but got 'f16'"),
+    ],
+)
+def test_gradients_that_there_are_none_of_are_refused(change, more, message):
+    with pytest.raises(SyncopateError, match=re.escape(message)):
+        AttentionGradients(AttentionWorkload(**{**GOOD, **change}), **more)
+
+
+def test_sums_of_several_nodes_go_around_one_ring():
+    gradients = AttentionGradients(AttentionWorkload(**GOOD, node_size=2))
+    first, second = (
+        make(Strategy())[0] for make in (gradients.make_plan_q, gradients.make_plan_kv)
+    )
+    assert first.strategy.algorithm is Algorithm.HIERARCHICAL
+    assert second.strategy.algorithm is Algorithm.RING

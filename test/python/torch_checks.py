@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed.device_mesh import init_device_mesh
 from torch.utils.checkpoint import checkpoint
+from torch_attention_checks import attention_cases
 from torch_cases import (
     CPU,
     EVERY,
@@ -31,7 +33,6 @@ from torch_cases import (
 import syncopate.torch as st
 from syncopate.agreement import Processes, expect_same
 from syncopate.kernels import GemmConfig
-from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.torch import fused, programs, reference
 from syncopate.workloads import GemmKind
 
@@ -391,60 +392,8 @@ def check_one_rank() -> None:
     close(st.matmul_reduce_scatter(a, b, "avg", 0, alone), a @ b, 1e-6)
 
 
-def check_attention() -> None:
-    """Against float64 on the whole sequence, of which each rank has some rows; and what fake tensors give."""
-    rank, world = dist.get_rank(), dist.get_world_size()
-    rows, head_dim = 6, 8
-    every = [everywhere(torch.randn(rows, heads, head_dim)) for heads in (4, 2, 2)]
-    q, k, v = (each[rank] for each in every)
-    for causal, zigzag in itertools.product((False, True), repeat=2):
-        sharding = Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
-        shards = SequenceShards(rows * world, world, sharding)
-        places = [torch.from_numpy(shards.positions(each)).long() for each in range(world)]
-        keys, values = (
-            torch.cat(each).double().repeat_interleave(2, 1).transpose(0, 1) for each in every[1:]
-        )
-        scores = q.double().transpose(0, 1) @ keys.transpose(1, 2) / head_dim**0.5
-        if causal:
-            scores[:, torch.cat(places)[None, :] > places[rank][:, None]] = float("-inf")
-        right = (scores.softmax(2) @ values).transpose(0, 1)
-        o, lse = st.ring_attention(q, k, v, dist.group.WORLD, causal=causal, zigzag=zigzag)
-        close(o, right, 1e-5)
-        close(lse, scores.logsumexp(2), 1e-5)
-        if not zigzag:
-            close(st.ulysses_attention(q, k, v, dist.group.WORLD, causal=causal), right, 1e-5)
-    tests = ("test_schema", "test_faketensor")
-    torch.library.opcheck(
-        torch.ops.syncopate.ring_attention.default,
-        (q, k, v, True, True, world_name(), ""),
-        test_utils=tests,
-    )
-    torch.library.opcheck(
-        torch.ops.syncopate.ulysses_attention.default,
-        (q, k, v, True, world_name(), ""),
-        test_utils=tests,
-    )
-    for call, text in (
-        (
-            lambda: st.ring_attention(q, k[:, :1], v, dist.group.WORLD),
-            "v: expects [6, kv_heads, 8]",
-        ),
-        (lambda: st.ring_attention(q[:, :3], k, v, dist.group.WORLD), "q: expects a multiple of"),
-        (
-            lambda: st.ulysses_attention(q[:, :1], k[:, :1], v[:, :1], dist.group.WORLD),
-            "q: expects",
-        ),
-    ):
-        expect_error(call, text)
-    q.requires_grad_()
-    o, _ = st.ring_attention(q, k, v, dist.group.WORLD)
-    expect_error(lambda: o.sum().backward(), "attention: expects no gradient")
-
-
 def cases() -> dict[str, Callable[[], None]]:
     """All checks by name."""
-    from functools import partial
-
     made: dict[str, Callable[[], None]] = {}
     for name, more in itertools.product(EVERY, (False, True)):
         if (name, more) == ("matmul_all_to_all", True):
@@ -480,7 +429,6 @@ def cases() -> dict[str, Callable[[], None]]:
         check_comparison,
         check_refusals,
         check_one_rank,
-        check_attention,
     ):
         made[check.__name__.removeprefix("check_").replace("_", " ")] = check
-    return made
+    return made | attention_cases()

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sim_compile import compile_program
+from sim_compile import MACHINE_CODE, compile_program
 from sim_sequences import attend
 
 import syncopate
+from syncopate.choices import Algorithm
 from syncopate.dtypes import DTYPES
 from syncopate.kernels import (
     AttentionConfig,
@@ -20,8 +21,8 @@ from syncopate.kernels import (
     bind_attention_backward_kv,
     bind_attention_backward_q,
 )
-from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
-from syncopate.plan.sequence_sums import reduce_sequence
+from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.workloads import AttentionGradients, AttentionKind, AttentionWorkload
 
 __all__ = ["BACKWARD", "BackwardCase", "Given", "differentiate"]
 
@@ -94,6 +95,7 @@ class BackwardCase:
         dtype: Element type.
         sums: That of the gradients of keys and values.
         config: Tiles and steps.
+        node_size: Of a ring, ranks of a node.
     """
 
     world: int
@@ -108,51 +110,55 @@ class BackwardCase:
     dtype: str = "f16"
     sums: str = "f32"
     config: AttentionConfig = _SMALL
+    node_size: int | None = None
 
     @property
     def shards(self) -> SequenceShards:
         """Who has what."""
         return SequenceShards(self.length, self.world, self.sharding)
 
-    def _tensors(self) -> list[Any]:
-        shape = (self.length, self.kv_heads * self.head_dim)
-        return [syncopate.Tensor(name, shape, self.dtype) for name in "kv"]
-
-    def _gather(self, plan: syncopate.Plan) -> list[Any]:
-        shape = (self.length, self.kv_heads * self.head_dim)
-        buffers = [plan.buffer(name, shape, self.dtype) for name in "kv"]
-        gather_sequence(plan, buffers, self.shards, self.strategy)
-        return buffers
-
-    @functools.cache  # noqa: B019
-    def build_q(self) -> Any:
-        """Compiles the gradient of queries, once."""
-        plan = syncopate.Plan("backward_q", [self.world])
-        k, v = self._tensors() if self.world == 1 else self._gather(plan)
-        if self.kept and self.world > 1:
-            for rank in range(self.world):
-                plan.output(k[:], rank=rank)
-                plan.output(v[:], rank=rank)
-        bound = bind_attention_backward_q(
-            k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
+    @property
+    def gradients(self) -> AttentionGradients:
+        """Those of a workload, which has several ranks."""
+        is_ring = self.strategy.algorithm is Algorithm.RING
+        workload = AttentionWorkload(
+            AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.length,
+            self.world,
+            causal=self.causal,
+            dtype=self.dtype,
+            sharding=self.sharding,
+            node_size=self.node_size,
         )
-        return compile_program(attention_backward_q, plan, **bound)
+        return AttentionGradients(workload, self.kept, self.sums)
 
     @functools.cache  # noqa: B019
-    def build_kv(self) -> Any:
-        """Compiles the gradients of keys and values, once."""
-        plan = syncopate.Plan("backward_kv", [self.world])
-        k, v = self._tensors() if self.kept else self._gather(plan)
-        shape = (self.length, 2 * self.kv_heads * self.head_dim)
+    def build(self) -> tuple[Any, Any]:
+        """Compiles the programs of queries, and of keys and values, once."""
         if self.world == 1:
-            dkv = syncopate.Tensor("dkv", shape, self.sums, output=True)
-        else:
-            dkv = plan.buffer("dkv", shape, self.sums)
-            reduce_sequence(plan, dkv, self.shards, self.strategy, causal=self.causal)
-        bound = bind_attention_backward_kv(
-            k, v, dkv, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
+            return self._build_alone()
+        return self.gradients.compile(
+            self.strategy,
+            config_q=self.config,
+            config_kv=self.config,
+            machine_code=MACHINE_CODE,
         )
-        return compile_program(attention_backward_kv, plan, **bound)
+
+    def _build_alone(self) -> tuple[Any, Any]:
+        """The kernels without communication."""
+        shape = (self.length, self.kv_heads * self.head_dim)
+        k, v = (syncopate.Tensor(name, shape, self.dtype) for name in "kv")
+        dkv = syncopate.Tensor("dkv", (self.length, 2 * shape[1]), self.sums, output=True)
+        common = (self.heads, self.head_dim, self.shards, self.config)
+        of_q = bind_attention_backward_q(k, v, *common, causal=self.causal)
+        of_kv = bind_attention_backward_kv(k, v, dkv, *common, causal=self.causal)
+        return (
+            compile_program(attention_backward_q, syncopate.Plan("backward_q", [1]), **of_q),
+            compile_program(attention_backward_kv, syncopate.Plan("backward_kv", [1]), **of_kv),
+        )
 
     def round(self, values: Array) -> Array:
         """To the numbers of the element type, of those that numpy knows."""
@@ -235,6 +241,16 @@ BACKWARD: dict[str, BackwardCase] = {
         strategy=syncopate.Strategy(**_RING, realization="ldst_dedicated", comm_ctas=2),
         dtype="bf16",
         kept=True,
+    ),
+    "double ring, zig-zag": BackwardCase(
+        4,
+        170,
+        heads=1,
+        causal=True,
+        sharding=Sharding.ZIGZAG,
+        strategy=syncopate.Strategy(**_RING, direction="pull"),
+        kept=True,
+        node_size=2,
     ),
     "heads of 128, engines, sums in bf16": BackwardCase(
         2,

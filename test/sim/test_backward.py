@@ -50,20 +50,24 @@ def _run(program, inputs, seed):
     return outputs
 
 
+def _positions(case: BackwardCase, program: int) -> dict[str, list[np.ndarray]]:
+    if case.world == 1:
+        return {"positions": [case.shards.positions(0)]} if case.causal else {}
+    given = [case.gradients.positions(rank)[program] for rank in range(case.world)]
+    return {} if given[0] is None else {"positions": given}
+
+
 def _run_q(case: BackwardCase, given, seed):
     inputs = {"q": given.q, "o": given.o, "do": given.do, "lse": given.lse}
-    if case.causal:
-        inputs["positions"] = [case.shards.positions(rank) for rank in range(case.world)]
-    return _run(case.build_q(), inputs | case.keys(given, kept=case.world == 1), seed)
+    inputs |= _positions(case, 0)
+    return _run(case.build()[0], inputs | case.keys(given, kept=case.world == 1), seed)
 
 
 def _run_kv(case: BackwardCase, given, of_q, seed):
     inputs = {"q": given.q, "do": given.do, "lse": given.lse, "delta": of_q["delta"]}
     keys = {name: of_q[name] for name in "kv" if name in of_q} or case.keys(given, kept=case.kept)
-    shards = case.shards
-    if case.causal or case.world * shards.rows > case.length:
-        inputs["positions"] = [shards.positions(rank) for rank in range(case.world)]
-    outputs = _run(case.build_kv(), inputs | keys, seed)
+    inputs |= _positions(case, 1)
+    outputs = _run(case.build()[1], inputs | keys, seed)
     return next(iter(outputs.values()))
 
 
@@ -100,8 +104,9 @@ def test_what_others_wait_for_is_computed_before_own_gradients():
     case = BackwardCase(
         4, 256, heads=1, kept=True, strategy=Strategy(algorithm="ring", direction="pull")
     )
+    _, of_kv = case.build()
     for rank in range(4):
-        tiles = case.build_kv().rank_tables(rank)["tiles"].rows()
+        tiles = of_kv.rank_tables(rank)["tiles"].rows()
         owners = [tile["c1"] * case.config.block_n // case.shards.block for tile in tiles]
         assert owners[:2] == [(rank - 1) % 4] * 2
         assert owners[-2:] == [rank] * 2

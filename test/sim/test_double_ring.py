@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sim_compile import compile_program
+from sim_compile import MACHINE_CODE, compile_program
 from sim_sequences import AttentionCase
 from sim_table import options_of
 
@@ -17,6 +17,7 @@ from syncopate import Strategy
 from syncopate.kernels import AttentionConfig, attention, bind_attention
 from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
 from syncopate.sim.simulate import simulate
+from syncopate.workloads import AttentionKind, AttentionWorkload
 
 OUT, LSE = 4e-3, 1e-5
 """Weights are rounded to f16 before they are summed up; outputs are of the order of 1."""
@@ -30,14 +31,19 @@ class DoubleRing(AttentionCase):
 
     @functools.cache  # noqa: B019
     def build(self) -> Any:
-        plan = syncopate.Plan("double_ring", self.mesh)
-        shape = (self.length, self.kv_heads * self.head_dim)
-        k, v = (plan.buffer(name, shape, self.dtype) for name in "kv")
-        gather_sequence(plan, [k, v], self.shards, self.strategy)
-        bound = bind_attention(
-            k, v, self.heads, self.head_dim, self.shards, self.config, causal=self.causal
+        workload = AttentionWorkload(
+            AttentionKind.RING,
+            self.heads,
+            self.kv_heads,
+            self.head_dim,
+            self.length,
+            self.world,
+            causal=self.causal,
+            dtype=self.dtype,
+            sharding=self.sharding,
+            node_size=self.mesh[1],
         )
-        return compile_program(attention, plan, **bound)
+        return workload.compile(self.strategy, config=self.config, machine_code=MACHINE_CODE)
 
 
 RINGS = {"algorithm": "hierarchical"}

@@ -197,7 +197,7 @@ def ring_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of a sequence of which each rank has a part; keys and values go around while they are used.
 
-    It has no gradient.
+    Its outputs have gradients; the logarithms have none, as those of torch's attention do not.
 
     Args:
         q: This rank's queries, [rows, heads, head_dim], float16 or bfloat16; all ranks have as many rows.
@@ -207,7 +207,7 @@ def ring_attention(
         causal: Whether a query takes the keys up to its own place only.
         zigzag: Whether rank r has, in place of the r-th block of as many as there are ranks, the r-th from either end
             of twice as many; causal attention is then about as much work for each rank.
-        strategy: A `syncopate.Strategy`, or None for the default.
+        strategy: A `syncopate.Strategy`, or None for the default, which gradients always have.
 
     Returns:
         Outputs, like q, and float32 [heads, rows]: the natural logarithm of the sum of the exponentials of each query's
@@ -232,6 +232,8 @@ def ulysses_attention(
     strategy: StrategyLike = None,
 ) -> torch.Tensor:
     """The same attention, where each rank computes some heads for all of the sequence, and outputs go back.
+
+    It has no gradient.
 
     Args:
         q: As for `ring_attention`; the ranks divide the heads.

@@ -12,7 +12,7 @@ import torch
 
 from syncopate.plan.sequence import Sharding
 from syncopate.torch.groups import count_ranks
-from syncopate.torch.programs import run, run_attention
+from syncopate.torch.programs import run, run_attention, run_attention_backward
 from syncopate.workloads import AttentionKind, GemmKind
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "matmul_all_to_all",
     "matmul_reduce_scatter",
     "ring_attention",
+    "ring_attention_backward",
     "ulysses_attention",
 ]
 
@@ -88,9 +89,29 @@ def ring_attention(
     strategy: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Both are new."""
-    sharding = Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
-    o, lse = run_attention(AttentionKind.RING, q, k, v, causal, sharding, group_name, strategy)
+    o, lse = run_attention(
+        AttentionKind.RING, q, k, v, causal, _sharding(zigzag), group_name, strategy
+    )
     return o.view(q.shape), lse
+
+
+def ring_attention_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All are new."""
+    made = run_attention_backward(
+        AttentionKind.RING, grad, q, k, v, o, lse, causal, _sharding(zigzag), group_name
+    )
+    of_q, of_k, of_v = (x.view(like.shape) for x, like in zip(made, (q, k, v), strict=True))
+    return of_q, of_k, of_v
 
 
 def ulysses_attention(
@@ -106,6 +127,10 @@ def ulysses_attention(
         AttentionKind.ULYSSES, q, k, v, causal, Sharding.CONTIGUOUS, group_name, strategy
     )
     return o.clone().view(q.shape)
+
+
+def _sharding(zigzag: bool) -> Sharding:
+    return Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
 
 
 def _new(view: torch.Tensor, reduce_op: str, group_name: str) -> torch.Tensor:

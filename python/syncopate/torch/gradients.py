@@ -27,12 +27,14 @@ __all__ = [
     "matmul_all_to_all",
     "matmul_reduce_scatter",
     "ring_attention",
+    "ring_attention_backward",
     "save_all_gather_matmul",
     "save_all_to_all_matmul",
     "save_matmul_all_reduce",
     "save_matmul_all_to_all",
     "save_matmul_reduce_scatter",
     "save_ring_attention",
+    "save_ring_attention_backward",
     "save_ulysses_attention",
     "ulysses_attention",
 ]
@@ -173,14 +175,36 @@ def _share(grad: torch.Tensor, reduce_op: str, group_name: str) -> torch.Tensor:
 
 
 def save_ring_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Saves what the rank has given and what it has got. Logarithms have no gradient, as torch's own do not."""
+    q, k, v, ctx.causal, ctx.zigzag, ctx.group_name, _ = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(q, k, v, *output)
+
+
+def ring_attention(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
+    """By an operator of its own, which computes all of them."""
+    of_q, of_k, of_v = torch.ops.syncopate.ring_attention_backward(
+        grad, *ctx.saved_tensors, ctx.causal, ctx.zigzag, ctx.group_name
+    )
+    return of_q, of_k, of_v, None, None, None, None
+
+
+def save_ulysses_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Saves nothing."""
 
 
-def ring_attention(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+def ulysses_attention(ctx: Any, *grads: Any) -> tuple[Any, ...]:
     """There is none."""
     raise SyncopateError(
         "attention: expects no gradient to be asked for, which it does not have; call it under torch.no_grad()"
     )
 
 
-save_ulysses_attention, ulysses_attention = save_ring_attention, ring_attention
+save_ring_attention_backward = save_ulysses_attention
+
+
+def ring_attention_backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+    """There is none."""
+    raise SyncopateError(
+        "ring_attention: expects no gradient of its gradients to be asked for, which they do not have"
+    )

@@ -32,12 +32,19 @@ SCHEMAS: Final = {
     "ring_attention": (
         "(Tensor q, Tensor k, Tensor v, bool causal, bool zigzag, str group_name, str strategy) -> (Tensor, Tensor)"
     ),
+    "ring_attention_backward": (
+        "(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal, bool zigzag, str group_name)"
+        " -> (Tensor, Tensor, Tensor)"
+    ),
     "ulysses_attention": "(Tensor q, Tensor k, Tensor v, bool causal, str group_name, str strategy) -> Tensor",
 }
 """The operators: what they take, and what they give."""
 
 # Graphs must pass a weight as it is, since a transposed view is taken without copying it.
 _TAGS: Final = (torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag)
+
+_AS_SAVED: Final = ("ring_attention_backward",)
+"""Operators that take what a forward has saved, in types that autocast must leave."""
 
 _library = torch.library.Library("syncopate", "DEF")
 
@@ -102,6 +109,8 @@ def _register(name: str) -> None:
         setup_context=getattr(gradients, f"save_{name}"),
         lib=_library,
     )
+    if name in _AS_SAVED:
+        return
     for device, key in (("cuda", "AutocastCUDA"), ("cpu", "AutocastCPU")):
         _library.impl(name, _with_autocast(operator, device, key), key)
 

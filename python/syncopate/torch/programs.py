@@ -25,9 +25,16 @@ from syncopate.plan.sequence import Sharding
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.groups import GroupLike, find_group, name_group
 from syncopate.torch.layout import align, arrange_weight, name_elements
-from syncopate.workloads import AttentionKind, AttentionWorkload, GemmKind, GemmWorkload
+from syncopate.workloads import (
+    AttentionGradients,
+    AttentionKind,
+    AttentionWorkload,
+    GemmKind,
+    GemmWorkload,
+)
 from syncopate.workloads.loaded import LoadedGemm
 from syncopate.workloads.loaded_attention import LoadedAttention
+from syncopate.workloads.loaded_gradients import LoadedGradients
 
 __all__ = [
     "AUTO",
@@ -36,6 +43,7 @@ __all__ = [
     "close_programs",
     "run",
     "run_attention",
+    "run_attention_backward",
     "synchronize",
 ]
 
@@ -54,8 +62,8 @@ _FAULTS: Final = (DeviceWaitTimeout, PeerFault)
 _Result = TypeVar("_Result")
 
 
-_Workload: TypeAlias = GemmWorkload | AttentionWorkload
-_Loaded: TypeAlias = LoadedGemm | LoadedAttention
+_Workload: TypeAlias = GemmWorkload | AttentionWorkload | AttentionGradients
+_Loaded: TypeAlias = LoadedGemm | LoadedAttention | LoadedGradients
 
 
 @dataclass
@@ -83,7 +91,7 @@ def _rows(workload: _Workload) -> int | None:
 
 def _facts(workload: _Workload) -> dict[str, Any]:
     """What ranks compare before they make a program."""
-    if isinstance(workload, AttentionWorkload):
+    if not isinstance(workload, GemmWorkload):
         return {"operator": workload.name}
     return {
         "operator": GemmKind(workload.kind).value,
@@ -158,7 +166,7 @@ class _Programs:
         """The program, once all ranks have one: loading it is collective, and none must wait there for another."""
 
         def make() -> Any:
-            if isinstance(workload, AttentionWorkload):
+            if not isinstance(workload, GemmWorkload):
                 chosen = None if strategy == AUTO else self._choose(strategy)
                 return workload.compile(chosen, target=target)
             return workload.packed().compile(self._choose(strategy), target=target)
@@ -168,10 +176,12 @@ class _Programs:
     def _load(self, workload: _Workload, program: Any) -> _Loaded:
         from syncopate.runtime import ProcessGroup
 
+        group = ProcessGroup(self.group)
+        if isinstance(workload, AttentionGradients):
+            return LoadedGradients(workload, program, group)
         if isinstance(workload, AttentionWorkload):
-            config = workload.choose_config()
-            return LoadedAttention(workload, program, ProcessGroup(self.group), config)
-        return LoadedGemm(workload, program, ProcessGroup(self.group))
+            return LoadedAttention(workload, program, group, workload.choose_config())
+        return LoadedGemm(workload, program, group)
 
     def _choose(self, strategy: str) -> Any:
         from syncopate.tune import Auto
@@ -375,10 +385,63 @@ def run_attention(
         DeviceWaitTimeout: Likewise.
         PeerFault: Likewise.
     """
+    describe = _describe_attention(kind, q, k, causal, sharding)
+    key = (kind, q.shape, k.shape, q.dtype, causal, sharding, strategy)
+    given = _flatten(q=q, k=k, v=v)
+    made: tuple[torch.Tensor, torch.Tensor] = _call(group_name, key, describe, strategy, **given)
+    return made
+
+
+def run_attention_backward(
+    kind: AttentionKind,
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    sharding: Sharding,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Runs the gradients of attention on this rank's GPU, by the default strategy.
+
+    Args:
+        kind: Who has what.
+        grad: The gradients of this rank's outputs, [rows, heads, head_dim].
+        q: Its queries, likewise.
+        k: Its keys, [rows, kv_heads, head_dim].
+        v: Its values, likewise.
+        o: Its outputs, like its queries.
+        lse: Its logarithms, as `run_attention` gives them.
+        causal: As for `run_attention`.
+        sharding: As for `run_attention`.
+        group_name: The ranks.
+
+    Returns:
+        The gradients of queries, keys and values, [rows, heads of them · head_dim].
+
+    Raises:
+        SyncopateError: As for `run`.
+        DeviceWaitTimeout: Likewise.
+        PeerFault: Likewise.
+    """
+    describe = _describe_attention(kind, q, k, causal, sharding)
+    key = ("gradients", kind, q.shape, k.shape, q.dtype, causal, sharding)
+    given = _flatten(q=q, k=k, v=v, o=o, do=grad) | {"lse": align(lse)}
+    made: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = _call(
+        group_name, key, lambda world_size: AttentionGradients(describe(world_size)), "", **given
+    )
+    return made
+
+
+def _describe_attention(
+    kind: AttentionKind, q: torch.Tensor, k: torch.Tensor, causal: bool, sharding: Sharding
+) -> Callable[[int], AttentionWorkload]:
+    """The workload for so many ranks, each of which has such queries and keys."""
     dtype = name_elements(q.dtype)
     if q.is_cuda:
         _ensure_context(q.get_device())
-    key = (kind, q.shape, k.shape, dtype, causal, sharding, strategy)
 
     def describe(world_size: int) -> AttentionWorkload:
         return AttentionWorkload(
@@ -393,9 +456,12 @@ def run_attention(
             sharding=sharding,
         )
 
-    given = {name: align(x.flatten(1)) for name, x in (("q", q), ("k", k), ("v", v))}
-    made: tuple[torch.Tensor, torch.Tensor] = _call(group_name, key, describe, strategy, **given)
-    return made
+    return describe
+
+
+def _flatten(**tensors: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Rows of all heads, as programs take them."""
+    return {name: align(x.flatten(1)) for name, x in tensors.items()}
 
 
 def _call(

@@ -20,6 +20,7 @@ __all__ = [
     "matmul_all_to_all",
     "matmul_reduce_scatter",
     "ring_attention",
+    "ring_attention_backward",
     "ulysses_attention",
 ]
 
@@ -85,26 +86,72 @@ def ring_attention(
     strategy: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Gathers keys and values, then weighs values; returns outputs, and the logarithms of the sums of exponentials."""
+    scores, _, values = _score(q, k, v, causal, zigzag, group_name)
+    out = scores.softmax(2) @ values
+    return out.transpose(0, 1).to(q.dtype).contiguous(), scores.logsumexp(2).float()
+
+
+def ring_attention_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gathers keys and values again, and adds up what all queries contribute to their gradients."""
+    scores, keys, values = _score(q, k, v, causal, zigzag, group_name)
+    weights = scores.softmax(2)
+    queries, outputs, grads = (x.transpose(0, 1).to(scores.dtype) for x in (q, o, grad))
+    delta = (outputs * grads).sum(2, keepdim=True)
+    of_scores = weights * (grads @ values.transpose(1, 2) - delta) * q.shape[2] ** -0.5
+    contributed = (of_scores.transpose(1, 2) @ queries, weights.transpose(1, 2) @ grads)
+    summed = (
+        collectives.reduce_scatter(
+            x.unflatten(0, (k.shape[1], -1)).sum(1).transpose(0, 1).flatten(1), group_name
+        )
+        for x in contributed
+    )
+    of_q = (of_scores @ keys).transpose(0, 1).to(q.dtype).contiguous()
+    of_k, of_v = (x.view(k.shape).to(k.dtype) for x in summed)
+    return of_q, of_k, of_v
+
+
+def _score(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Scores of a rank's queries and all keys, these keys, and values: for each head of the queries, in rows of ranks.
+
+    Of halves, they are float32.
+    """
     group = find_group(group_name)
     world, rank = group.size(), group.rank()
     sharding = Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
     shards = SequenceShards(len(q) * world, world, sharding)
     places = [torch.from_numpy(shards.positions(each)).to(q.device) for each in range(world)]
     shared = q.shape[1] // k.shape[1]
+    dtype = torch.float32 if q.dtype in _HALVES else q.dtype
     keys, values = (
         collectives.gather(x.flatten(1), group_name)
         .unflatten(1, x.shape[1:])
         .transpose(0, 1)
         .repeat_interleave(shared, 0)
+        .to(dtype)
         for x in (k, v)
     )
-    scores = q.transpose(0, 1).float() if q.dtype in _HALVES else q.transpose(0, 1)
-    scores = scores @ keys.to(scores.dtype).transpose(1, 2) * q.shape[2] ** -0.5
+    scores = q.transpose(0, 1).to(dtype) @ keys.transpose(1, 2) * q.shape[2] ** -0.5
     if causal:
         behind = torch.cat(places)[None, :] > places[rank][:, None]
         scores = scores.masked_fill(behind, float("-inf"))
-    out = scores.softmax(2) @ values.to(scores.dtype)
-    return out.transpose(0, 1).to(q.dtype).contiguous(), scores.logsumexp(2).float()
+    return scores, keys, values
 
 
 def ulysses_attention(

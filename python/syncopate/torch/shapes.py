@@ -27,6 +27,7 @@ __all__ = [
     "matmul_all_to_all",
     "matmul_reduce_scatter",
     "ring_attention",
+    "ring_attention_backward",
     "ulysses_attention",
 ]
 
@@ -91,6 +92,21 @@ def ring_attention(
     return q.new_empty(q.shape), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
 
 
+def ring_attention_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Like queries, keys and values."""
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+
 def ulysses_attention(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -109,6 +125,29 @@ def _check_ring(
     check_attention(q, k, v)
     if zigzag and q.shape[0] % 2:
         raise SyncopateError(f"q: expects an even number of rows in zig-zag, but got {q.shape[0]}")
+
+
+def _check_ring_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    causal: bool,
+    zigzag: bool,
+    *_: Any,
+) -> None:
+    _check_ring(q, k, v, causal, zigzag)
+    for name, x in (("grad", grad), ("o", o)):
+        if x.shape != q.shape or x.dtype != q.dtype:
+            raise SyncopateError(
+                f"{name}: expects {q.dtype} {list(q.shape)}, as q, but got {x.dtype} {list(x.shape)}"
+            )
+    if lse.shape != (q.shape[1], q.shape[0]) or lse.dtype != torch.float32:
+        raise SyncopateError(
+            f"lse: expects torch.float32 [{q.shape[1]}, {q.shape[0]}], but got {lse.dtype} {list(lse.shape)}"
+        )
 
 
 def _check_ulysses(
@@ -152,6 +191,7 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
     "all_to_all_matmul": _check_exchange,
     "matmul_all_to_all": _check_exchange,
     "ring_attention": _check_ring,
+    "ring_attention_backward": _check_ring_backward,
     "ulysses_attention": _check_ulysses,
 }
 """By operator: raises SyncopateError if it cannot take its arguments."""

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncopate.workloads.attention import AttentionKind, AttentionWorkload
+    from syncopate.workloads.attention_gradients import AttentionGradients
     from syncopate.workloads.gemm import GemmKind, GemmWorkload
 
-__all__ = ["AttentionKind", "AttentionWorkload", "GemmKind", "GemmWorkload"]
+__all__ = ["AttentionGradients", "AttentionKind", "AttentionWorkload", "GemmKind", "GemmWorkload"]
 
 # Loaded when first used: attention brings in plans, and with them MLIR; commands name kinds of GEMMs only.
 _HOMES = {
+    "AttentionGradients": "attention_gradients",
     "AttentionKind": "attention",
     "AttentionWorkload": "attention",
     "GemmKind": "gemm",

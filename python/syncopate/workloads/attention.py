@@ -18,7 +18,7 @@ from syncopate.strategy import Strategy
 if TYPE_CHECKING:
     from syncopate.compiler import Program, Target
     from syncopate.kernels import AttentionConfig, DecodeConfig
-    from syncopate.plan import Plan
+    from syncopate.plan import Buffer, Plan
     from syncopate.runtime import Group
     from syncopate.workloads.loaded_attention import LoadedAttention
 
@@ -66,6 +66,9 @@ class AttentionWorkload:
         sharding: How the sequence is cut; ZIGZAG where `kind.gathers`.
         cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends: 0, …, sequence.
             Where `kind.gathers`.
+        node_size: Of RING, ranks of a node; all of them if it is left out. With several nodes, keys and values go
+            around a ring of rings: those of one node after another's around the ranks of each, while the next node's
+            come in.
     """
 
     kind: AttentionKind | str
@@ -79,6 +82,7 @@ class AttentionWorkload:
     dtype: str = "bf16"
     sharding: Sharding = Sharding.CONTIGUOUS
     cu_seqlens: tuple[int, ...] | None = None
+    node_size: int | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -109,10 +113,24 @@ class AttentionWorkload:
                 raise SyncopateError(
                     f"cu_seqlens: expects None for {self._kind.value}, but got {self.cu_seqlens!r:.80}"
                 )
+        self._check_nodes()
         if self._kind is AttentionKind.ULYSSES:
             self._check_heads()
         # It says whether it can be cut like this.
         assert self.shards.rows
+
+    def _check_nodes(self) -> None:
+        size = self.node_size
+        if size is None:
+            return
+        if self._kind is not AttentionKind.RING:
+            raise SyncopateError(
+                f"node_size: expects None for {self._kind.value}, but got {size!r}"
+            )
+        if type(size) is not int or size < 1 or self.world_size % size:
+            raise SyncopateError(
+                f"node_size: expects a divisor of {self.world_size} ranks, but got {size!r}"
+            )
 
     def _check_heads(self) -> None:
         world, heads, kv_heads = (
@@ -140,8 +158,15 @@ class AttentionWorkload:
             *([self.sharding.value] if self.sharding is not Sharding.CONTIGUOUS else []),
             *([f"packed-{len(self.cu_seqlens) - 1}"] if self.cu_seqlens is not None else []),
             f"w{self.world_size}",
+            *([f"nodes-of-{self.node_size}"] if self.node_size is not None else []),
         ]
         return "-".join(words)
+
+    @property
+    def mesh(self) -> list[int]:
+        """The ranks, as a mesh of nodes and the ranks of each if there are several nodes."""
+        size = self.node_size or self.world_size
+        return [self.world_size] if size == self.world_size else [self.world_size // size, size]
 
     @property
     def shards(self) -> SequenceShards:
@@ -163,6 +188,11 @@ class AttentionWorkload:
         """Elements of a row of queries and outputs, and of one of keys and values."""
         batch = 1 if self._kind is AttentionKind.DECODE else self.batch
         return batch * self.heads * self.head_dim, batch * self.kv_heads * self.head_dim
+
+    @property
+    def gathers(self) -> bool:
+        """Whether keys and values of all of the sequence come to each rank."""
+        return self._kind.gathers
 
     def columns(self, rank: int, heads: int) -> tuple[int, int]:
         """Of ULYSSES, which columns of tensors with so many heads a rank takes."""
@@ -204,10 +234,10 @@ class AttentionWorkload:
         """
         from syncopate.plan import Plan
 
-        plan = Plan(self._kind.value, [self.world_size])
+        plan = Plan(self._kind.value, self.mesh)
         make = {AttentionKind.DECODE: self._decode, AttentionKind.ULYSSES: self._exchange}
         return plan, make.get(self._kind, self._gather)(
-            plan, self._adapt(strategy), config or self.choose_config()
+            plan, self.adapt_strategy(strategy), config or self.choose_config()
         )
 
     def compile(
@@ -221,7 +251,8 @@ class AttentionWorkload:
         """Compiles the workload.
 
         Args:
-            strategy: The choices; the defaults if it is left out. Of RING, the algorithm is a ring in any case.
+            strategy: The choices; the defaults if it is left out. Of RING, the algorithm is a ring, or a ring of
+                rings, in any case.
             config: The tiles; those of `choose_config` if it is left out.
             target: What to compile for.
             **options: What `syncopate.compile` takes besides, such as `timeout`.
@@ -235,7 +266,7 @@ class AttentionWorkload:
         import syncopate
         from syncopate import kernels
 
-        strategy = self._adapt(strategy or Strategy())
+        strategy = self.adapt_strategy(strategy or Strategy())
         plan, bound = self.make_plan(strategy, config)
         decodes = self._kind is AttentionKind.DECODE
         kernel = kernels.decode_attention if decodes else kernels.attention
@@ -271,24 +302,34 @@ class AttentionWorkload:
         program = self.compile(strategy, config=config, target=target, **options)
         return LoadedAttention(self, program, group, config)
 
-    def _adapt(self, strategy: Strategy) -> Strategy:
+    def adapt_strategy(self, strategy: Strategy) -> Strategy:
+        """The strategy with the algorithm that the kind has.
+
+        Raises:
+            SyncopateError: It is to be chosen, which none is for attention.
+        """
         if not isinstance(strategy, Strategy):
             raise SyncopateError(
                 f"strategy: expects a Strategy, as none is chosen for attention, but got {strategy!r:.80}"
             )
         if self._kind is not AttentionKind.RING:
             return strategy
-        return dataclasses.replace(strategy, algorithm=Algorithm.RING)
+        algorithm = Algorithm.RING if len(self.mesh) == 1 else Algorithm.HIERARCHICAL
+        return dataclasses.replace(strategy, algorithm=algorithm)
 
-    def _gather(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
-        from syncopate.kernels import bind_attention
+    def gather_keys(self, plan: Plan, strategy: Strategy) -> tuple[Buffer, Buffer]:
+        """Where `kind.gathers`: buffers `k` and `v` of a plan, of which each rank gets all."""
         from syncopate.plan.sequence import gather_sequence
 
         k, v = (plan.buffer(name, (self.sequence, self.row[1]), self.dtype) for name in "kv")
         gather_sequence(plan, [k, v], self.shards, strategy)
+        return k, v
+
+    def _gather(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
+        from syncopate.kernels import bind_attention
+
         return bind_attention(
-            k,
-            v,
+            *self.gather_keys(plan, strategy),
             self.batch * self.heads,
             self.head_dim,
             self.shards,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syncopate.plan.sequence import Sharding
 from syncopate.runtime import load
-from syncopate.runtime.tensors import check_tensor
 from syncopate.workloads.local_ranks import one_each
+from syncopate.workloads.sequence_inputs import write_blocks
 
 if TYPE_CHECKING:
     from syncopate.compiler import Program
@@ -42,13 +41,13 @@ class LoadedAttention:
         self.workload = workload
         self.loaded = load(program, group)
         self._ranks = tuple(group.local_ranks)
-        self._devices = [group.device(rank) for rank in self._ranks]
+        devices = [group.device(rank) for rank in self._ranks]
         tables = [workload.tables(rank, config) for rank in self._ranks]
         # The program's own, on each rank's device, for as long as calls may read them.
         self._tables = {
             name: [
                 torch.from_numpy(own[name]).to(f"cuda:{device}")
-                for own, device in zip(tables, self._devices, strict=True)
+                for own, device in zip(tables, devices, strict=True)
             ]
             for name in tables[0]
         }
@@ -77,7 +76,7 @@ class LoadedAttention:
         tensors = {"q": one_each("q", q, self._ranks)}
         keys = {"k": one_each("k", k, self._ranks), "v": one_each("v", v, self._ranks)}
         if self.workload.sharding is Sharding.ZIGZAG:
-            self._write(keys)
+            write_blocks(self.loaded, self.workload, keys)
         else:
             tensors |= keys
         if lengths is not None:
@@ -90,22 +89,6 @@ class LoadedAttention:
     def _order(self, found: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         """Outputs and logarithms; a call gives what is part of a buffer behind the kernel's tensors."""
         return (found[1], found[0]) if self._returns_buffer else found
-
-    def _write(self, keys: Mapping[str, Sequence[torch.Tensor]]) -> None:
-        """Writes a rank's blocks, of which there are several, where they belong."""
-        workload, shards = self.workload, self.workload.shards
-        self.loaded.check()
-        shape = (shards.rows, workload.row[1])
-        for name, each in keys.items():
-            for device, tensor in zip(self._devices, each, strict=True):
-                check_tensor(name, tensor, shape, workload.dtype, device)
-        self.loaded.acquire()
-        for name, each in keys.items():
-            for rank, tensor in zip(self._ranks, each, strict=True):
-                memory = self.loaded.buffer(name, rank)
-                for number, (begin, end) in enumerate(shards.ranges(rank)):
-                    row = number * shards.block
-                    memory[begin:end].copy_(tensor[row : row + end - begin])
 
     def synchronize(self) -> None:
         """Waits for the calls on the current stream; see `LoadedProgram.synchronize`."""

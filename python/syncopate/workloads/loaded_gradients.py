@@ -1,0 +1,144 @@
+"""Gradients of attention on the ranks of a group, with tensors as their owners have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncopate.plan.sequence import Sharding
+from syncopate.runtime import load
+from syncopate.workloads.local_ranks import one_each
+from syncopate.workloads.sequence_inputs import write_blocks
+
+if TYPE_CHECKING:
+    from syncopate.compiler import Program
+    from syncopate.runtime import Group, LoadedProgram
+    from syncopate.workloads.attention_gradients import AttentionGradients
+
+__all__ = ["LoadedGradients"]
+
+
+class LoadedGradients:
+    """Runs the two programs of the gradients of an attention workload.
+
+    Attributes:
+        gradients: What is computed.
+        of_q: The program of the gradients of queries on the group.
+        of_kv: The one of the gradients of keys and values.
+    """
+
+    def __init__(
+        self, gradients: AttentionGradients, programs: tuple[Program, Program], group: Group
+    ) -> None:
+        """Loads. Collective over the group; not during a graph capture.
+
+        Args:
+            gradients: What is computed.
+            programs: What `gradients.compile` has made.
+            group: The ranks.
+        """
+        self.gradients = gradients
+        self._ranks = tuple(group.local_ranks)
+        self.of_q = load(programs[0], group)
+        try:
+            self.of_kv = load(programs[1], group)
+        except BaseException:
+            self.of_q.close()
+            raise
+        # The programs' own, on each rank's device, for as long as calls may read them.
+        self._positions: list[dict[str, list[torch.Tensor]]] = [{}, {}]
+        for rank in self._ranks:
+            for taken, places in zip(self._positions, gradients.positions(rank), strict=True):
+                if places is not None:
+                    own = _upload(torch.from_numpy(places), group.device(rank))
+                    taken.setdefault("positions", []).append(own)
+
+    def __call__(self, q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any) -> Any:
+        """Runs both programs once.
+
+        Args:
+            q: The rank's queries, as `LoadedAttention` takes them.
+            k: Its keys, likewise.
+            v: Its values, likewise.
+            o: Its outputs, as `LoadedAttention` has given them.
+            do: The gradients of its outputs, like `o`.
+            lse: The logarithms, f32 [batch · heads, rows], as `LoadedAttention` has given them.
+
+        Returns:
+            The gradients of queries, keys and values, new tensors like them. Of queries, rows that stand for no element
+            mean nothing; of keys and values they are zeros. A group with several local ranks takes lists, and gives a
+            list of the three.
+
+        Raises:
+            SyncopateError: An argument is wrong.
+            DeviceWaitTimeout: An earlier call did not complete.
+        """
+        given = {"q": q, "k": k, "v": v, "do": do, "lse": lse, "o": o}
+        rows = {name: one_each(name, each, self._ranks) for name, each in given.items()}
+        keys = {name: rows.pop(name) for name in "kv"}
+        own = rows.pop("o")
+        found = self._run(self.of_q, {**rows, "o": own, **self._positions[0]}, keys, moved=True)
+        rows["delta"] = [each[1] for each in found]
+        keeps = self.gradients.keeps
+        # What the first program has kept stands behind its kernel's results.
+        _, _, *kept = zip(*found, strict=True)
+        taken = dict(zip("kv", map(list, kept), strict=True)) if keeps else keys
+        sums = self._run(self.of_kv, {**rows, **self._positions[1]}, taken, moved=not keeps)
+        results = [
+            (dq, *self._divide(dkv, *like))
+            for (dq, *_), dkv, *like in zip(found, sums, *keys.values(), strict=True)
+        ]
+        return results[0] if len(self._ranks) == 1 else results
+
+    def _run(
+        self,
+        loaded: LoadedProgram,
+        tensors: dict[str, list[torch.Tensor]],
+        keys: dict[str, list[torch.Tensor]],
+        *,
+        moved: bool,
+    ) -> list[Any]:
+        """Calls a program, and gives back its results by local rank; `moved` keys are those that a rank has."""
+        workload = self.gradients.workload
+        if moved and workload.sharding is Sharding.ZIGZAG:
+            write_blocks(loaded, workload, keys)
+        else:
+            tensors = tensors | keys
+        if len(self._ranks) == 1:
+            return [loaded(**{name: each[0] for name, each in tensors.items()})]
+        results: list[Any] = loaded(**tensors)
+        return results
+
+    def _divide(self, dkv: Any, k: torch.Tensor, v: torch.Tensor) -> list[torch.Tensor]:
+        """The gradients of keys and of values, from those of both, which have no row where the rank has no element."""
+        results = []
+        for place, like in enumerate((k, v)):
+            made = torch.empty_like(like, memory_format=torch.contiguous_format)
+            length = len(dkv)
+            if length:
+                parts = dkv.unflatten(1, (-1, 2, self.gradients.workload.head_dim))[:, :, place]
+                made[:length].view(parts.shape).copy_(parts)
+            made[length:] = 0
+            results.append(made)
+        return results
+
+    def synchronize(self) -> None:
+        """Waits for the calls on the current stream; see `LoadedProgram.synchronize`."""
+        self.of_q.synchronize()
+        self.of_kv.synchronize()
+
+    def close(self) -> None:
+        """Closes the programs; see `LoadedProgram.close`."""
+        self.of_kv.close()
+        self.of_q.close()
+
+    def __enter__(self) -> LoadedGradients:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _upload(table: torch.Tensor, device: int) -> torch.Tensor:
+    return table.to(f"cuda:{device}")
