@@ -75,7 +75,7 @@ def sum_gradients(x: torch.Tensor, group: GroupLike) -> torch.Tensor:
 
 def local_part(parameter: Any) -> Any:
     """A rank's part of a parameter."""
-    return parameter.tolocal_part() if isinstance(parameter, DTensor) else parameter
+    return parameter.to_local() if isinstance(parameter, DTensor) else parameter
 
 
 class _ParallelLinear(nn.Module):  # type: ignore[misc]
