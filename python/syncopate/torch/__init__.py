@@ -11,6 +11,7 @@ and CUDA graphs take them like any other. docs/torch.md says how to come from ot
 
 from __future__ import annotations
 
+from syncopate.torch.attention import KeyValueCache, SequenceParallelAttention
 from syncopate.torch.functional import (
     all_gather_matmul,
     all_to_all_matmul,
@@ -21,7 +22,9 @@ from syncopate.torch.functional import (
     ulysses_attention,
 )
 from syncopate.torch.fusion import CollectiveFusion, fuse_collectives
-from syncopate.torch.modules import ColumnParallelLinear, RowParallelLinear
+from syncopate.torch.mlp import SequenceParallelMlp
+from syncopate.torch.modules import ColumnParallelLinear, RowParallelLinear, sum_gradients
+from syncopate.torch.norm import SequenceParallelRMSNorm
 from syncopate.torch.parallel import ColwiseParallel, RowwiseParallel
 from syncopate.torch.programs import close_programs, synchronize
 
@@ -29,8 +32,12 @@ __all__ = [
     "CollectiveFusion",
     "ColumnParallelLinear",
     "ColwiseParallel",
+    "KeyValueCache",
     "RowParallelLinear",
     "RowwiseParallel",
+    "SequenceParallelAttention",
+    "SequenceParallelMlp",
+    "SequenceParallelRMSNorm",
     "all_gather_matmul",
     "all_to_all_matmul",
     "close_programs",
@@ -39,6 +46,7 @@ __all__ = [
     "matmul_all_to_all",
     "matmul_reduce_scatter",
     "ring_attention",
+    "sum_gradients",
     "synchronize",
     "ulysses_attention",
 ]

@@ -8,6 +8,7 @@ the second scatters behind it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from syncopate.torch.functional import (
 from syncopate.torch.groups import GroupLike, count_ranks, find_group, name_group
 from syncopate.torch.programs import AUTO
 
-__all__ = ["ColumnParallelLinear", "RowParallelLinear"]
+__all__ = ["ColumnParallelLinear", "RowParallelLinear", "divide", "local_part", "sum_gradients"]
 
 
 class _Shared(torch.autograd.Function):  # type: ignore[misc] # mypy sees nothing of torch.
@@ -44,7 +45,35 @@ class _Shared(torch.autograd.Function):  # type: ignore[misc] # mypy sees nothin
         return collectives.all_reduce(grad, ctx.group_name), None
 
 
-def _local(parameter: Any) -> Any:
+class _Summed(torch.autograd.Function):  # type: ignore[misc]
+    """The sum over the ranks, with which they all do the same: its gradient is that of each summand."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, group_name: str) -> torch.Tensor:
+        """By torch's collective."""
+        return collectives.all_reduce(x, group_name)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """As it is."""
+        return grad, None
+
+
+def sum_gradients(x: torch.Tensor, group: GroupLike) -> torch.Tensor:
+    """What all ranks have alike and each uses for its own part of a sequence, such as the weight of a norm.
+
+    Args:
+        x: A parameter, or what is made of one.
+        group: The ranks.
+
+    Returns:
+        The same; its gradient is the sum of those of all ranks, which torch's collective adds up.
+    """
+    shared: torch.Tensor = _Shared.apply(x, name_group(group))
+    return shared
+
+
+def local_part(parameter: Any) -> Any:
     """A rank's part of a parameter."""
     return parameter.to_local() if isinstance(parameter, DTensor) else parameter
 
@@ -166,15 +195,63 @@ class ColumnParallelLinear(_ParallelLinear):
     Without a sequence dimension the input is whole on all ranks, and its gradients are added up.
     """
 
+    @classmethod
+    def from_linears(
+        cls,
+        linears: Sequence[nn.Linear],
+        group: GroupLike,
+        *,
+        sequence_dim: int | None = 0,
+        strategy: StrategyLike = AUTO,
+    ) -> ColumnParallelLinear:
+        """This rank's parts of layers that take the same, one below the other, so that one gather serves all.
+
+        Args:
+            linears: The layers, which all ranks have alike; they are copied. All have a bias, or none.
+            group: The ranks.
+            sequence_dim: As for a new layer.
+            strategy: As for a new layer.
+
+        Returns:
+            A layer that gives a rank's features of the first, then those of the second, and so on.
+
+        Raises:
+            SyncopateError: They do not take the same, or the ranks do not divide the features of each.
+        """
+        name, first = name_group(group), linears[0]
+        sizes = [divide("out_features", each.out_features, name) for each in linears]
+        for each in linears:
+            if each.in_features != first.in_features or (each.bias is None) != (first.bias is None):
+                raise SyncopateError(f"linears: expects layers like {first}, but got {each}")
+        made = cls(
+            first.in_features,
+            sum(each.out_features for each in linears),
+            name,
+            bias=first.bias is not None,
+            sequence_dim=sequence_dim,
+            strategy=strategy,
+            device=first.weight.device,
+            dtype=first.weight.dtype,
+        )
+        rank = find_group(name).rank()
+        with torch.no_grad():
+            for key, parameter in made.named_parameters():
+                parts = [
+                    getattr(each, key).narrow(0, rank * size, size)
+                    for each, size in zip(linears, sizes, strict=True)
+                ]
+                parameter.copy_(torch.cat(parts))
+        return made
+
     @staticmethod
     def local_shape(in_features: int, out_features: int, group_name: str) -> tuple[int, int]:
         """A block of rows of the weight."""
         return divide("out_features", out_features, group_name), in_features
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Applies the layer to this rank's part of the sequence."""
-        weight, bias = _local(self.weight), _local(self.bias)
-        if self.sequence_dim is None:
+    def forward(self, x: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
+        """Applies the layer to this rank's part of the sequence, or to all of it where that is whole on all ranks."""
+        weight, bias = local_part(self.weight), local_part(self.bias)
+        if whole or self.sequence_dim is None:
             return functional.linear(_Shared.apply(x, self.group_name), weight, bias)
         _, (out,) = all_gather_matmul(
             x,
@@ -191,19 +268,28 @@ class RowParallelLinear(_ParallelLinear):
     """Multiplies this rank's features, adds up and scatters: [..., in_features / ranks] → [..., out_features].
 
     Without a sequence dimension all ranks get the whole sum.
+
+    Attributes:
+        fuses_sum: Whether whole sums are those of `matmul_all_reduce`. If not, a product comes first, and then torch's
+            all-reduce, which can take less where there are few rows. Sums that are scattered are always fused.
     """
+
+    fuses_sum: bool = True
 
     @staticmethod
     def local_shape(in_features: int, out_features: int, group_name: str) -> tuple[int, int]:
         """A block of columns of the weight."""
         return out_features, divide("in_features", in_features, group_name)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Applies the layer to this rank's features of the whole sequence."""
-        weight, bias = _local(self.weight).t(), _local(self.bias)
+    def forward(self, x: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
+        """Applies the layer to this rank's features of the whole sequence, and scatters unless all shall be whole."""
+        weight, bias = local_part(self.weight).t(), local_part(self.bias)
         name, strategy = self.group_name, self.strategy
-        if self.sequence_dim is None:
-            out = matmul_all_reduce(x, weight, "sum", name, strategy=strategy)
+        if whole or self.sequence_dim is None:
+            if self.fuses_sum:
+                out = matmul_all_reduce(x, weight, "sum", name, strategy=strategy)
+            else:
+                out = _Summed.apply(x @ weight, name)
             return out if bias is None else out + bias
         out = matmul_reduce_scatter(x, weight, "sum", self.sequence_dim, name, strategy=strategy)
         return out if bias is None else out + _Shared.apply(bias, name)
