@@ -145,7 +145,7 @@ def _import(arguments: argparse.Namespace) -> Outcome:
         data = json.loads(arguments.file.read_text(encoding="utf-8"))
         listed = data["entries"]
         entries = [Entry.from_json(one) for one in listed]
-    except (OSError, ValueError, KeyError, TypeError, SyncopateError) as error:
+    except (OSError, ValueError, KeyError, RecursionError, TypeError, SyncopateError) as error:
         raise SyncopateError(
             f"file: expects a file that `syncopate cache export` has written, but {str(arguments.file)!r} is none: "
             f"{error}"
@@ -162,5 +162,9 @@ def _import(arguments: argparse.Namespace) -> Outcome:
 def _remove(arguments: argparse.Namespace) -> Outcome:
     if bool(arguments.names) == arguments.all:
         raise SyncopateError("cache: expects names of entries to remove, or --all, and not both")
+    if "" in arguments.names:
+        raise SyncopateError(
+            "cache: expects names of entries to remove, but got an empty one, which all have in theirs; say --all"
+        )
     names = [path.stem for path in _open(arguments).remove(*arguments.names)]
     return Outcome("\n".join([*names, f"{len(names)} entries removed"]), {"removed": names})

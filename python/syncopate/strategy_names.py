@@ -75,7 +75,13 @@ def read_strategy_name(name: str) -> Strategy:
     realization, *parts = name.split("/")
     choices: dict[str, Any] = {"realization": realization}
     try:
-        if realization == Realization.NCCL.value:
+        # It says which realizations there are.
+        Strategy(realization=realization)
+        calls = realization == Realization.NCCL.value
+        if len(parts) < (1 if calls else 2):
+            behind = "what calls take" if calls else "a direction and a number of pieces"
+            raise ValueError(f"expects {behind} behind {realization}")
+        if calls:
             choices["slots"], *parts = parts
         else:
             choices["direction"], pieces, *parts = parts

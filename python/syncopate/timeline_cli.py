@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_timeline_command"]
 
+_MOST_US = 1e9
+
 
 def add_timeline_command(commands: Any, options: str) -> None:
     """Adds the command to an argument parser's commands.
@@ -73,8 +75,10 @@ def _time(word: str) -> float:
         us = float(word)
     except ValueError:
         us = math.nan
-    if not 0 < us < math.inf:
-        raise argparse.ArgumentTypeError(f"expects a positive number of µs, but got {word!r}")
+    if not 0 < us <= _MOST_US:
+        raise argparse.ArgumentTypeError(
+            f"expects a number of µs in (0, {_MOST_US:.0e}], but got {word!r}"
+        )
     return us
 
 

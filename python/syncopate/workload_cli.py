@@ -251,7 +251,7 @@ def _tune(arguments: argparse.Namespace) -> Outcome:
 
 def _bench(arguments: argparse.Namespace) -> Outcome:
     workload = _workload(arguments)
-    if arguments.machine:
+    if arguments.machine is not None:
         return _predict(workload, arguments.strategy, arguments.machine)
     from syncopate.bench import run_bench
 

@@ -35,6 +35,14 @@ def test_sums_of_tiles_are_sound(template, dtype, rows, choices):
     assert "and of what every tile of 10" in str(report) or rows == 32
 
 
+@pytest.mark.parametrize("dtype", ["f8E5M2", "f8E4M3FN"])
+def test_sums_of_eight_bits_are_exact(dtype):
+    """Of nine ranks, more than can each have an integer in a sum of three bits."""
+    text = summed(reduce_scatter_tiles, dtype, world=9, rows=18, combine=Combine.ROLE)
+    report = check_plan(text, seeds=1)
+    assert report.ok, report
+
+
 def test_tiles_that_read_and_write_are_checked_for_both():
     plan = Plan("both", [2])
     a = plan.buffer("a", (16, 4), "f32", shard_axis=0)

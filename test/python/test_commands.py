@@ -83,6 +83,30 @@ def test_refused_input_ends_with_1(as_json, capsys):
 
 @pytest.mark.parametrize(
     "words",
+    [
+        ["fabric", "{file}"],
+        ["bench", "ag_gemm", "64x64x64", "--machine", "{file}"],
+        ["timeline", "{file}"],
+        ["cache", "import", "{file}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_files_nested_too_deeply_are_refused(words, capsys, tmp_path):
+    file = tmp_path / "deep.json"
+    file.write_text('{"a":' * 100_000)
+    code, said = _run_json(capsys, *(word.format(file=file) for word in words))
+    assert code == ExitCode.REFUSED and "deep.json" in said["error"]["message"]
+
+
+def test_an_empty_name_removes_no_entries(capsys, tmp_path):
+    (tmp_path / "kept.json").write_text("{}")
+    code, said = _run_json(capsys, "cache", "remove", "", "--folder", tmp_path)
+    assert code == ExitCode.REFUSED and "say --all" in said["error"]["message"]
+    assert (tmp_path / "kept.json").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
     [["compile", "gemm", "1x1x1"], ["compile", "ag_gemm", "1x1"], ["tune"], ["doctor", "--mesure"]],
 )
 def test_wrong_usage_ends_with_2(words, capsys):
@@ -135,6 +159,11 @@ def test_simulate_compares_with_numpy(kind, ranks, strategy, capsys):
     code, said = _run_json(capsys, *words)
     assert code == 0, said
     assert 0 < said["relative_error"] < 2**-6
+
+
+def test_simulate_takes_fewer_rows_than_ranks(capsys):
+    code, said = _run_json(capsys, "simulate", "ag_gemm", "2x8x16", "--ranks", 3, "--seeds", 1)
+    assert code == 0 and 0 < said["relative_error"] < 2**-6, said
 
 
 def test_simulate_finds_wrong_results(capsys, monkeypatch):

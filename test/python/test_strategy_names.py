@@ -91,3 +91,16 @@ def test_other_texts_are_refused(name):
         SyncopateError, match="strategy: expects a name such as ldst_colocated/push"
     ):
         read_strategy_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("fast", "realization: expects one of copy_engine, "),
+        ("copy_engine/push", "expects a direction and a number of pieces behind copy_engine"),
+        ("nccl", "expects what calls take behind nccl"),
+    ],
+)
+def test_messages_say_what_is_missing(name, why):
+    with pytest.raises(SyncopateError, match=f"but got '{name}': {why}"):
+        read_strategy_name(name)

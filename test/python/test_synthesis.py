@@ -15,6 +15,7 @@ from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.model import Topology, TopologyKind
 from syncopate.plan.kinds import Collective
+from syncopate.sim.check import check_plan
 from syncopate.synthesis import Fabric, Wire, find_bound_us, synthesize, time_steps
 from syncopate.synthesis.fabric_file import find_fabric
 
@@ -183,6 +184,10 @@ def test_fabrics_survive_a_file(tmp_path):
             r"wires\[0\]: expects a positive rate",
         ),
         (
+            {"wires": [{"src": "rank 0", "dst": "rank 1", "gbps": 10**400}]},
+            r"wires\[0\]: expects numbers of at most 10\^308",
+        ),
+        (
             {"wires": [{"src": "rank 0", "dst": "rank 1", "gbps": 1}]},
             "expects a way to rank 0 from rank 1, but got none",
         ),
@@ -215,6 +220,23 @@ def test_wrong_arguments_are_refused(arguments, said):
     given = {"collective": "broadcast", "fabric": FABRICS[0], "nbytes": MIB, **arguments}
     with pytest.raises(SyncopateError, match=said):
         synthesize(**given)
+
+
+@pytest.mark.parametrize("kind", ["all_to_all", "reduce_scatter"])
+def test_tiles_read_blocks_of_one_size_only(kind):
+    found = synthesize(kind, ring(3), MIB, tries=1)
+    with pytest.raises(SyncopateError, match="expects a multiple of 3 rows for a kernel"):
+        found.emit((10, 5), "bf16", kernel=True)
+    assert "chunk.kernel" in found.emit((9, 5), "bf16", kernel=True).plan.text
+
+
+def test_ranks_without_rows_of_a_sum_give_none_back():
+    """Two rows are too few for three ranks."""
+    made = synthesize("reduce_scatter", ring(3), MIB, tries=1).emit(
+        (2, 5), "bf16", source=Source.TILES, kernel=True
+    )
+    report = check_plan(made.plan.text, seeds=1)
+    assert report.ok, report
 
 
 def test_found_plan_is_fused_with_a_gemm():

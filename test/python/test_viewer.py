@@ -49,6 +49,12 @@ def test_picture_needs_a_browser(tmp_path, monkeypatch):
         take_picture(tmp_path / "page.html", tmp_path / "page.png")
 
 
+def test_picture_cannot_be_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(BROWSER_VARIABLE, "true")
+    with pytest.raises(SyncopateError, match=r"picture: cannot write .*: Is a directory"):
+        take_picture(tmp_path / "page.html", tmp_path)
+
+
 needs_browser = pytest.mark.skipif(
     find_browser() is None, reason="there is no Chromium; SYNCOPATE_BROWSER can name one"
 )
@@ -212,7 +218,8 @@ def test_command_refuses_what_it_cannot_do(words, message, tmp_path, monkeypatch
     assert message in capsys.readouterr().err
 
 
-def test_command_wants_a_time_of_tiles(capsys):
+@pytest.mark.parametrize("us", ["0", "nan", "1e300"])
+def test_command_wants_a_time_of_tiles(us, capsys):
     with pytest.raises(SystemExit):
-        main(["timeline", "x.mlir", "--tile-us", "0"])
-    assert "expects a positive number of µs, but got '0'" in capsys.readouterr().err
+        main(["timeline", "x.mlir", "--tile-us", us])
+    assert f"expects a number of µs in (0, 1e+09], but got '{us}'" in capsys.readouterr().err

@@ -170,6 +170,10 @@ KINDS: dict[str, KindCase] = {
     "packed batch of two": KindCase(
         _workload("sequence_parallel", 2, 1, 205, 2, batch=2, cu_seqlens=(0, 70, 128, 205))
     ),
+    # A CTA begins more loops, with mbarriers of their own, than there is room for at a time.
+    "packed batch of three, many sequences": KindCase(
+        _workload("sequence_parallel", 2, 1, 41, 2, batch=3, cu_seqlens=(0, 9, 15, 17, 20, 41))
+    ),
     "packed zig-zag": KindCase(
         _workload(
             "ring", 2, 1, 251, 2, causal=True, sharding=Sharding.ZIGZAG, cu_seqlens=(0, 100, 251)

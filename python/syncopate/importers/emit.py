@@ -82,6 +82,12 @@ class _Emitter:
             raise PlanError(
                 f"shape: expects a multiple of {steps.ranks} rows to give back, but got {self.rows}"
             )
+        blocks = steps.collective in (Collective.ALL_TO_ALL, Collective.REDUCE_SCATTER)
+        if kernel and not whole and blocks and source is Source.INPUTS:
+            raise PlanError(
+                f"shape: expects a multiple of {steps.ranks} rows for a kernel whose tiles read the result, as some "
+                f"ranks get fewer rows than others, but got {self.rows}"
+            )
         if steps.collective is Collective.BROADCAST and source is Source.TILES:
             # Tiles of all ranks write to the same place, where the root's block arrives.
             raise PlanError("source: expects inputs for a broadcast, but got tiles")

@@ -47,7 +47,7 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SyncopateError(f"machine: cannot read {os.fspath(path)}: {error}") from error
     if not isinstance(data, dict):
         raise SyncopateError(f"machine: {os.fspath(path)} holds no machine")

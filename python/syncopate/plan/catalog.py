@@ -180,7 +180,7 @@ class _Maker:
         self.moves = Moves(self.plan, direction=direction)
 
     def make(self, shape: tuple[int, ...], kernel: bool) -> TemplatePlan:
-        given, result = self._begin(shape)
+        given, result = self._begin(shape, kernel)
         staged = list(self.plan.tokens)
         blocks = [self._cut(block) for block in shard(result, 0, len(self.ranks))]
         if self.template.is_operation:
@@ -207,13 +207,18 @@ class _Maker:
                 self.plan.bind_tiles("read_tiles", grid, reads=footprint, after=tokens)
         return TemplatePlan(self.plan, given, result)
 
-    def _begin(self, shape: tuple[int, ...]) -> tuple[Buffer, Buffer]:
+    def _begin(self, shape: tuple[int, ...], kernel: bool) -> tuple[Buffer, Buffer]:
         """The buffers, and what ranks have in them."""
         plan, moves, world = self.plan, self.moves, len(self.ranks)
         if not shape or shape[0] < 1:
             raise PlanError(f"shape: expects rows, but got {list(shape)}")
         rows = -(-shape[0] // world)
         if self.kind is Collective.ALL_TO_ALL:
+            if shape[0] % world and (self.tiles or kernel):
+                raise PlanError(
+                    f"shape: expects a multiple of {world} rows for tiles to read or a call to give back, as some "
+                    f"ranks get fewer rows than others, but got {shape[0]}"
+                )
             given = plan.buffer("given", shape, self.dtype)
             result = plan.buffer("data", (rows * world, *shape[1:]), self.dtype)
             for rank in self.ranks:

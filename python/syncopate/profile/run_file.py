@@ -52,7 +52,15 @@ def load_runs(text: str, file: str = "the file") -> list[Run]:
                 f"{file}: expects a file in the format {_FORMAT!r}, but got {data['format']!r}"
             )
         return [_to_run(run) for run in data["runs"]]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise SyncopateError(
             f"{file}: expects runs as `Profile.save` writes them, but cannot read it: {error!r}"
         ) from None

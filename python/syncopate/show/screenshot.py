@@ -56,7 +56,10 @@ def take_picture(page: Path, picture: Path, *, size: tuple[int, int] = (1280, 10
             f"--screenshot={picture.resolve()}",
             page.resolve().as_uri(),
         ]
-        picture.unlink(missing_ok=True)
+        try:
+            picture.unlink(missing_ok=True)
+        except OSError as error:
+            raise SyncopateError(f"picture: cannot write {picture}: {error.strerror}") from None
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=_SECONDS

@@ -28,6 +28,7 @@ class Cta:
         self.tensor_maps: dict[str, TensorMap] = {}
         self.bulk_in_flight = 0
         self._barriers = 0
+        self._left: list[int] = []
         self._body_ended = False
         self.ended = False
 
@@ -42,9 +43,21 @@ class Cta:
     def make_barrier(self, buffer: Buffer, index: int) -> Mbarrier:
         """The mbarrier in a buffer."""
         name = f"mbarrier {index} of {buffer.name}, rank {self.rank} CTA {self.index}"
-        number = self._barriers
-        self._barriers += 1
-        return self.machine.barrier_of((self.rank, self.index, number), name)
+        if self._left:
+            number = self._left.pop()
+        else:
+            number = self._barriers
+            self._barriers += 1
+        barrier = self.machine.barrier_of((self.rank, self.index, number), name)
+        barrier.number = number
+        return barrier
+
+    def drop_barrier(self, buffer: Buffer, index: int) -> None:
+        """The mbarrier in a buffer is no more; the next one of the CTA takes over its thread.
+
+        Loops have mbarriers of their own each time they begin, so that a CTA with many tiles makes very many.
+        """
+        self._left.append(buffer.barriers.pop(index).number)
 
     def end(self) -> None:
         """The code has come to its end; bulk stores may still be under way."""

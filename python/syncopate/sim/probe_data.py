@@ -21,8 +21,9 @@ __all__ = ["draw_inputs", "name_made", "place_made"]
 Array = np.ndarray[Any, Any]
 Box = tuple[slice, ...]
 
-_EXACT = 256
-"""bf16 has all integers up to this."""
+_EXACT = {"f8E5M2": 8, "f8E4M3FN": 16}
+_EXACT_ELSE = 256
+"""Element types have all integers up to this; bf16 has the fewest but for those that are named."""
 
 
 def name_made(number: int) -> str:
@@ -35,10 +36,13 @@ def draw_inputs(probe: Any, calls: int, seed: int) -> list[dict[str, list[Array]
     if not probe.writes and " reduce " not in probe.plan:
         return None
     generator = np.random.default_rng(seed)
-    most = max(1, min(8, _EXACT // probe.world_size))
+    exact = min(_EXACT.get(spec.dtype, _EXACT_ELSE) for spec in probe.buffers)
+    most = max(1, min(8, exact // probe.world_size))
 
-    def draw(shape: Sequence[int]) -> Array:
-        return generator.integers(-most, most, tuple(shape), endpoint=True)
+    def draw(shape: Sequence[int], rank: int) -> Array:
+        drawn = generator.integers(-most, most, tuple(shape), endpoint=True)
+        # Of more ranks than that, not all can have something to add.
+        return drawn if rank < exact else np.zeros_like(drawn)
 
     drawn = []
     for _ in range(calls):
@@ -49,10 +53,10 @@ def draw_inputs(probe: Any, calls: int, seed: int) -> list[dict[str, list[Array]
                     () if not regions else regions[0].sizes if len(regions) == 1 else spec.shape
                     for regions in spec.inputs
                 ]
-                inputs[spec.name] = [draw(shape or (0,)) for shape in shapes]
+                inputs[spec.name] = [draw(shape or (0,), rank) for rank, shape in enumerate(shapes)]
         for number, access in enumerate(probe.writes):
             shape = probe.buffers[access.buffer].shape
-            inputs[name_made(number)] = [draw(shape) for _ in range(probe.world_size)]
+            inputs[name_made(number)] = [draw(shape, rank) for rank in range(probe.world_size)]
         drawn.append(inputs)
     return drawn
 

@@ -232,14 +232,16 @@ def _copy(
         f"address = ({row_at})[:, None] + {address}[None, :]",
         f"inside = ({row_in})[:, None] & {inside}[None, :]",
     ]
+    # Triton makes no integer a number of eight bits.
+    zeros = f"tl.zeros([{height}, {width}], {buffer}.dtype.element_ty)"
     if number is None:
         body += [
-            f"data = tl.load({other} + address, mask=kept & inside, other=0)",
+            f"data = tl.load({other} + address, mask=kept & inside, other={zeros})",
             f"tl.store({buffer} + address, data, mask=kept & inside)",
         ]
     else:
         body += [
-            f"data = tl.load({buffer} + address, mask=kept & inside, other=0)",
+            f"data = tl.load({buffer} + address, mask=kept & inside, other={zeros})",
             f"target = ({number} * {rows} + row)[:, None] * {columns} + column[None, :]",
             f"tl.store({other} + target, data, mask=kept)",
         ]

@@ -148,6 +148,11 @@ class SharedRole(AtomicRole):
                 f"{barrier.bytes} bytes are still to arrive",
             )
         barrier.valid = False
+        # Whoever waits for the next one on the same thread holds for having seen what came to this one.
+        last = barrier.first_clock + barrier.phases
+        seen = min(self.lead[barrier.thread], self.rest[barrier.thread]) >= last
+        if seen and not barrier.in_flight and not barrier.bytes:
+            self.cta.drop_barrier(desc.buffer, desc.box[0][0])
 
     def valid_barrier(self, desc: MemDesc) -> Mbarrier:
         """The mbarrier of a view, which must be initialized."""

@@ -120,6 +120,8 @@ class Mbarrier:
         self.gathering = vector.copy()
         self.in_flight = 0
         self.valid = False
+        # Of the CTA, which of its barriers it is.
+        self.number = 0
         # How many phases each role that waits has seen complete, by its thread.
         self.seen: dict[int, int] = {}
 

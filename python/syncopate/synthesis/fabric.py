@@ -168,7 +168,12 @@ class Fabric:
                 raise SyncopateError(
                     f"fabric: wires[{number}]: expects names of ends, and numbers, but got {entry!r:.80}"
                 )
-            wires.append(Wire(*ends, *map(float, numbers)))
+            try:
+                wires.append(Wire(*ends, *map(float, numbers)))
+            except OverflowError:
+                raise SyncopateError(
+                    f"fabric: wires[{number}]: expects numbers of at most 10^308, but got {entry!r:.80}"
+                ) from None
         return cls(str(data.get("name", "fabric")), data.get("ranks", 0), tuple(wires))
 
     def to_json(self) -> dict[str, Any]:

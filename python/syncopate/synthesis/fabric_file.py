@@ -33,7 +33,7 @@ def find_fabric(name: str, ranks: int | None = None) -> Fabric:
             data = json.loads(Path(name).read_text(encoding="utf-8"))
         except OSError as error:
             raise SyncopateError(f"fabric: cannot read {name}: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SyncopateError(f"fabric: {name} is no JSON: {error}") from None
         return _with_ranks(Fabric.from_json(data), ranks)
     if name not in preset_names():
