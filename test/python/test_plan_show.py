@@ -114,6 +114,7 @@ def test_command_draws_python_files(tmp_path, capsys):
         ("x = 1\n", "", "to leave one syncopate.Plan in a variable, but it leaves none"),
         ("x = 1\n", ":x", "leaves no plan named x; its plans: none"),
         ("1 / 0\n", "", "plans.py:1: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(0)\n", "", "plans.py:2: SystemExit: 0"),
         (
             "import syncopate\n\nsyncopate.Plan('p', [2]).buffer('a', (2,), 'f99')\n",
             "",

@@ -212,7 +212,10 @@ def test_malformed_fabrics_are_refused(change, said, tmp_path):
         ({"method": "magic"}, "method: expects one of greedy, milp, but got 'magic'"),
         ({"chunks": 0}, r"chunks: expects a number in \[1, 4097\), but got 0"),
         ({"root": 3}, r"root: expects a number in \[0, 3\), but got 3"),
-        ({"nbytes": -1}, "nbytes: expects a positive number, but got -1"),
+        ({"nbytes": -1}, r"nbytes: expects a positive number of at most 10\^30, but got -1"),
+        ({"nbytes": 10**400}, "nbytes: expects a positive number of at most"),
+        ({"limit_s": "long"}, "limit_s: expects a positive number of .*, but got 'long'"),
+        ({"seed": 1.5}, "seed: expects an integer, but got 1.5"),
         ({"reduction": "mean"}, "reduction: expects sum, max or min, but got 'mean'"),
     ],
 )

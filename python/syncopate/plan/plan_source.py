@@ -49,7 +49,7 @@ def _run(file: str, name: str | None) -> str:
         found = runpy.run_path(file)
     except SyncopateError as error:
         raise SyncopateError(f"{_place(error, file)}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SyncopateError(f"{_place(error, file)}: {type(error).__name__}: {error}") from None
     finally:
         del sys.path[0]

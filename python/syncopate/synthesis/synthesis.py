@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from syncopate.errors import SyncopateError
 from syncopate.importers.emit import Imported, emit_plan
@@ -21,6 +21,7 @@ from syncopate.synthesis.problem import Piece, Problem, Send, gather_pieces, rev
 __all__ = ["Method", "Synthesis", "synthesize"]
 
 _Word = TypeVar("_Word", bound=enum.Enum)
+_MOST: Final = 1e30
 
 
 class Method(enum.Enum):
@@ -131,8 +132,13 @@ def synthesize(
                 f"{word}: expects a number in [{low}, {end}), but got {value!r:.40}"
             )
     for word, amount in (("nbytes", nbytes), ("limit_s", limit_s)):
-        if not 0 < amount < float("inf"):
-            raise SyncopateError(f"{word}: expects a positive number, but got {amount!r:.40}")
+        known = isinstance(amount, (int, float)) and not isinstance(amount, bool)
+        if not known or not 0 < amount <= _MOST:
+            raise SyncopateError(
+                f"{word}: expects a positive number of at most 10^30, but got {amount!r:.40}"
+            )
+    if type(seed) is not int:
+        raise SyncopateError(f"seed: expects an integer, but got {seed!r:.40}")
     if reduction not in ("sum", "max", "min"):
         raise SyncopateError(f"reduction: expects sum, max or min, but got {reduction!r:.40}")
     search = _Search(kind, fabric, nbytes, chunks, how, limit_s, root)
