@@ -50,8 +50,9 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
     Constraints:
     * (kernel_c1) `tiles` has one to three entries, all positive, of fewer
       than 2^22 tiles in all.
-    * (kernel_c2) `ctas` is in [1, 2^31), and so is its sum with `comm_ctas`,
-      which is not negative.
+    * (kernel_c2) `ctas` is in [1, 2^20), and so is its sum with `comm_ctas`,
+      which is not negative: more than any GPU holds at once, few enough for
+      tables.
     * (kernel_c3) argument names are unique and as many as the buffers.
     * (kernel_c4) the body holds footprints and steps only; steps are said once
       for all ranks, or once for each.
@@ -92,6 +93,7 @@ def Chunk_KernelOp : Chunk_PlanBodyOp<"kernel", [
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     static constexpr int64_t kMaxTiles = int64_t(1) << 22;
+    static constexpr int64_t kMaxCtas = int64_t(1) << 20;
     /// Number of tiles of the grid.
     int64_t getNumTiles();
     /// How many tiles of an order, the first ones, a CTA computes alone.

@@ -33,11 +33,11 @@ LogicalResult KernelOp::verify() {
     tiles *= size;
   }
   auto ctas = static_cast<int64_t>(getCtas());
-  if (ctas < 1 || ctas > std::numeric_limits<int32_t>::max()) // kernel_c2
-    return emitOpError() << "expects ctas to be in [1, 2^31), but got " << ctas;
+  if (ctas < 1 || ctas >= kMaxCtas) // kernel_c2
+    return emitOpError() << "expects ctas to be in [1, 2^20), but got " << ctas;
   auto commCtas = static_cast<int64_t>(getCommCtas());
-  if (commCtas < 0 || commCtas > std::numeric_limits<int32_t>::max() - ctas)
-    return emitOpError() << "expects comm_ctas to be in [0, 2^31 - ctas), but "
+  if (commCtas < 0 || commCtas >= kMaxCtas - ctas)
+    return emitOpError() << "expects comm_ctas to be in [0, 2^20 - ctas), but "
                             "got "
                          << commCtas;
   auto parts = static_cast<int64_t>(getParts()); // kernel_c8

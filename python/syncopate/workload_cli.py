@@ -239,6 +239,11 @@ def _tune(arguments: argparse.Namespace) -> Outcome:
         dist.destroy_process_group()
         if not first:
             return Outcome("")
+    if report.considered and report.considered == sum(report.refused.values()):
+        reasons = "; ".join(report.refused)
+        raise SyncopateError(
+            f"{workload.name}: the compiler refuses all that was considered: {reasons}"
+        )
     data = {
         "subject": report.subject,
         "chosen": report.chosen.name,

@@ -158,7 +158,7 @@ chunk.plan @p mesh [2] {
 // kernel_c2
 chunk.plan @p mesh [2] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
-  // expected-error @+1 {{expects ctas to be in [1, 2^31), but got 0}}
+  // expected-error @+1 {{expects ctas to be in [1, 2^20), but got 0}}
   chunk.kernel @k tiles [4] ctas 0 args(%a as "a") : !chunk.buffer<8x4xf32> {}
 }
 
@@ -485,8 +485,8 @@ chunk.plan @p mesh [2] {
 
 // kernel_c2
 chunk.plan @p mesh [2] {
-  // expected-error @+1 {{expects ctas to be in [1, 2^31), but got 2147483648}}
-  chunk.kernel @k tiles [4] ctas 2147483648 args() {}
+  // expected-error @+1 {{expects ctas to be in [1, 2^20), but got 1048576}}
+  chunk.kernel @k tiles [4] ctas 1048576 args() {}
 }
 
 // -----
@@ -601,8 +601,8 @@ chunk.plan @p mesh [2] {
 
 // kernel_c2
 chunk.plan @p mesh [2] {
-  // expected-error @+1 {{expects comm_ctas to be in [0, 2^31 - ctas), but got 2147483647}}
-  chunk.kernel @k tiles [1] ctas 1 comm_ctas 2147483647 args() {}
+  // expected-error @+1 {{expects comm_ctas to be in [0, 2^20 - ctas), but got 1048575}}
+  chunk.kernel @k tiles [1] ctas 1 comm_ctas 1048575 args() {}
 }
 
 // -----

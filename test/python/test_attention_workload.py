@@ -27,6 +27,12 @@ GOOD = {
     [
         ({"kind": "double"}, "kind: expects one of sequence_parallel, ring, ulysses, decode, but"),
         ({"heads": 3}, "heads: expects a multiple of the 2 heads of keys and values, but got 3"),
+        ({"causal": "no"}, "causal: expects True or False, but got 'no'"),
+        (
+            {"cu_seqlens": 5},
+            "cu_seqlens: expects integers that grow from 0 to",
+        ),
+        ({"cu_seqlens": (0, 2.5)}, "cu_seqlens: expects integers"),
         ({"batch": 0}, "batch: expects an integer of at least 1, but got 0"),
         ({"world_size": 1}, "world_size: expects an integer of at least 2, but got 1"),
         ({"dtype": "f32"}, "dtype: expects one of f16, bf16, but got 'f32'"),

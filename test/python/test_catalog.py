@@ -213,3 +213,7 @@ def test_moves_come_after_what_they_touch_and_no_more():
     after = [line.split("after(")[1].split(")")[0] if "after(" in line else "" for line in puts]
     names = [line.split(" = ")[0].strip() for line in puts]
     assert after == ["", "", f"{names[0]}, {names[1]}", names[2], ""]
+
+
+def test_one_rank_has_no_templates():
+    assert not list(list_templates((1,))) and not list(list_templates((1, 1)))

@@ -187,6 +187,11 @@ def test_tune_and_bench_by_the_model(capsys, tmp_path, monkeypatch):
     assert "copy_engine" in said["strategy"]
 
 
+def test_tuning_of_what_cannot_be_compiled_is_refused(capsys):
+    assert main(["tune", "gemm_rs", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
+    assert "expects rows for each of 7 ranks, but got 3" in capsys.readouterr().err
+
+
 def test_bench_without_gpus_says_what_to_do(capsys, monkeypatch):
     monkeypatch.setattr("syncopate.bench.count_gpus", lambda: 1)
     assert main(["bench", "ag_gemm", "256x128x128"]) == 1

@@ -180,7 +180,7 @@ def test_accumulators_that_do_not_fit_name_registers():
         ({"target": "hopper"}, "target: expects a name such as sm_90"),
         ({"tiles": (4, 0)}, "grid sizes to be positive, but got 0"),
         ({"tiles": (4,), "config": WHOLE}, "expects markers of 1 coordinates"),
-        ({"ctas": 0}, "expects ctas to be in [1, 2^31), but got 0"),
+        ({"ctas": 0}, "expects ctas to be in [1, 2^20), but got 0"),
         ({"timeout": -1}, "timeout: expects seconds"),
         ({"timeout": float("nan")}, "timeout: expects seconds"),
         ({"timeout": 1e30}, "timeout: expects seconds"),

@@ -74,8 +74,10 @@ class TemplatePlan:
 
 
 def list_templates(mesh: Sequence[int]) -> Iterator[Template]:
-    """All templates that there are on a mesh."""
+    """All templates that there are on a mesh; none for one rank."""
     grid = Mesh(tuple(mesh))
+    if grid.size < 2:
+        return
     several = sum(extent > 1 for extent in grid.shape) > 1
     for kind in Collective:
         if kind is Collective.ALL_TO_ALL:

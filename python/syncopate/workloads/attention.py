@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,16 @@ class AttentionWorkload:
             raise SyncopateError(
                 f"dtype: expects one of {', '.join(_DTYPES)}, but got {self.dtype!r}"
             )
+        if type(self.causal) is not bool:
+            raise SyncopateError(f"causal: expects True or False, but got {self.causal!r}")
+        if self.cu_seqlens is not None:
+            try:
+                object.__setattr__(self, "cu_seqlens", tuple(map(operator.index, self.cu_seqlens)))
+            except TypeError:
+                raise SyncopateError(
+                    f"cu_seqlens: expects integers that grow from 0 to {self.sequence}, but got "
+                    f"{self.cu_seqlens!r:.80}"
+                ) from None
         if self.heads % self.kv_heads:
             raise SyncopateError(
                 f"heads: expects a multiple of the {self.kv_heads} heads of keys and values, but got {self.heads}"
