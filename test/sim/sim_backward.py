@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from sim_compile import MACHINE_CODE, compile_program
-from sim_sequences import attend
+from sim_sequences import attend, workload_of
 
 import syncopate
-from syncopate.choices import Algorithm
 from syncopate.dtypes import DTYPES
 from syncopate.kernels import (
     AttentionConfig,
@@ -22,7 +21,7 @@ from syncopate.kernels import (
     bind_attention_backward_q,
 )
 from syncopate.plan.sequence import SequenceShards, Sharding
-from syncopate.workloads import AttentionGradients, AttentionKind, AttentionWorkload
+from syncopate.workloads import AttentionGradients
 
 __all__ = ["BACKWARD", "BackwardCase", "Given", "differentiate"]
 
@@ -120,20 +119,7 @@ class BackwardCase:
     @property
     def gradients(self) -> AttentionGradients:
         """Those of a workload, which has several ranks."""
-        is_ring = self.strategy.algorithm is Algorithm.RING
-        workload = AttentionWorkload(
-            AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
-            self.heads,
-            self.kv_heads,
-            self.head_dim,
-            self.length,
-            self.world,
-            causal=self.causal,
-            dtype=self.dtype,
-            sharding=self.sharding,
-            node_size=self.node_size,
-        )
-        return AttentionGradients(workload, self.kept, self.sums)
+        return AttentionGradients(workload_of(self, self.node_size), self.kept, self.sums)
 
     @functools.cache  # noqa: B019
     def build(self) -> tuple[Any, Any]:

@@ -45,6 +45,23 @@ def attend(
     return out.reshape(rows, -1), lse
 
 
+def workload_of(case: Any, node_size: int | None = None) -> AttentionWorkload:
+    """The workload of a case that has its sizes and choices: around a ring if its strategy is one."""
+    is_ring = case.strategy.algorithm is Algorithm.RING
+    return AttentionWorkload(
+        AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
+        case.heads,
+        case.kv_heads,
+        case.head_dim,
+        case.length,
+        case.world,
+        causal=case.causal,
+        dtype=case.dtype,
+        sharding=case.sharding,
+        node_size=node_size,
+    )
+
+
 @dataclass(frozen=True)
 class AttentionCase:
     """Attention of the queries that each rank has, with keys and values that are gathered meanwhile.
@@ -81,19 +98,9 @@ class AttentionCase:
     @functools.cache  # noqa: B019
     def build(self) -> Any:
         """Compiles it, once."""
-        is_ring = self.strategy.algorithm is Algorithm.RING
-        workload = AttentionWorkload(
-            AttentionKind.RING if is_ring else AttentionKind.SEQUENCE_PARALLEL,
-            self.heads,
-            self.kv_heads,
-            self.head_dim,
-            self.length,
-            self.world,
-            causal=self.causal,
-            dtype=self.dtype,
-            sharding=self.sharding,
+        return workload_of(self).compile(
+            self.strategy, config=self.config, machine_code=MACHINE_CODE
         )
-        return workload.compile(self.strategy, config=self.config, machine_code=MACHINE_CODE)
 
     def draw(self, seed: int, calls: int) -> list[dict[str, list[Array]]]:
         """Random inputs of some calls, as `simulate` takes them."""
