@@ -68,7 +68,7 @@ def _run(file: str, name: str | None) -> str:
     return next(iter(plans.values())).text_with_locations
 
 
-def _place(error: Exception, file: str) -> str:
+def _place(error: BaseException, file: str) -> str:
     """The line of the file at which an error came up."""
     lines = [
         frame.lineno
