@@ -127,15 +127,36 @@ def Chunk_TileSumOp : Chunk_Op<"tile_sum"> {
 def Chunk_TileSlotOp : Chunk_Op<"tile_slot"> {
   let summary = "where a tile is stored";
   let description = [{
-    The slot of tile `tile`, row-major in the grid, in a buffer that holds each
-    tile by itself, one below the other; and the second one of a tile that lies
-    in two ranks' blocks, or -1. The same during all calls.
+    The slot of tile `tile`, row-major in the grid, in a buffer that holds slots
+    one below the other; and where the table of rows has those of a tile that is
+    stored row by row, or -1. The same during all calls.
 
-    Example: `%slot, %second = chunk.tile_slot %context[%tile] : !tt.ptr<i64>`.
+    Example: `%slot, %rows = chunk.tile_slot %context[%tile] : !tt.ptr<i64>`.
   }];
   let arguments = (ins AnyType:$context, I32:$tile);
-  let results = (outs I32:$slot, I32:$second);
+  let results = (outs I32:$slot, I32:$rows);
   let assemblyFormat = "$context `[` $tile `]` attr-dict `:` type($context)";
+}
+
+def Chunk_StoreRowsOp : Chunk_Op<"store_rows"> {
+  let summary = "store rows of a tile, each in a slot of its own";
+  let description = [{
+    Stores `src`, a block of shared memory, to the buffer that holds slots: each
+    row in the slot that the table of rows says, and those to which it gives
+    none, nowhere. `rows` is where the table has the first row of the tile, `row`
+    and `column` where in the tile and in a slot the block begins. Columns
+    beyond those of a slot are left out. Executed by all threads of the
+    computing warps, with ordinary stores.
+
+    Example:
+    `chunk.store_rows %context[%rows] row %m column %n of %s : !tt.ptr<i64>, !ttg.mem`.
+  }];
+  let arguments = (ins AnyType:$context, I32:$rows, I32:$row, I32:$column,
+                       AnyType:$src);
+  let assemblyFormat = [{
+    $context `[` $rows `]` `row` $row `column` $column `of` $src attr-dict
+    `:` type($context) `,` type($src)
+  }];
 }
 
 def Chunk_FinishTileOp : Chunk_Op<"finish_tile"> {

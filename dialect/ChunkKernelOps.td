@@ -209,11 +209,14 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
       each tile, row-major in the grid, its `group`, or -1, and the range of the
       commands that it hands over to the role beside it.
     * `slots`, by `chunk-assign-slots`, if a collective is library calls: of each
-      tile, row-major in the grid, in which `call` it is, the `slot` in which it
-      is stored, alone or in a row of tiles, and the `second` one of a tile of two ranks' blocks, or -1.
+      tile, row-major in the grid, in which `call` it is, and the `slot` in which
+      it is stored, alone or in a row of tiles, the first of several that are a
+      row each; or -1 and `begin, end`, rows of `slot_parts`.
+    * `slot_parts`, by the same: that many `rows` of a tile from its `row` on are
+      stored in slots of a row each from `slot` on.
     * `outputs`, by `chunk-build-tables`, if library calls leave what they bring
       to the rank in slots: that many `rows` of it from `row` on, in the
-      `column`-th column of slots, lie in `slot` from its row `inside` on.
+      `column`-th column of slots, lie one below the other from `slot` on.
     * `steps`, `tile_steps`, if tiles walk steps: by `chunk-order-tiles`, lists of
       them, column `step`, and of each position of the order, which rows its tile
       takes, `begin, end`; `chunk-place-waits` adds `wait_begin, wait_end`.
@@ -232,6 +235,7 @@ def Chunk_ScheduleOp : Chunk_PlanBodyOp<"schedule"> {
                        OptionalAttr<Chunk_TableAttr>:$groups,
                        OptionalAttr<Chunk_TableAttr>:$tile_groups,
                        OptionalAttr<Chunk_TableAttr>:$slots,
+                       OptionalAttr<Chunk_TableAttr>:$slot_parts,
                        OptionalAttr<Chunk_TableAttr>:$outputs,
                        OptionalAttr<Chunk_TableAttr>:$steps,
                        OptionalAttr<Chunk_TableAttr>:$tile_steps);

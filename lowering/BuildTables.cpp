@@ -43,15 +43,23 @@ findHandedOver(PlanAnalysis &analysis, KernelOp kernel,
   return handed;
 }
 
-/// Every tile has been given a slot, and every call takes tiles.
-LogicalResult requireSlots(KernelOp kernel, ScheduleOp schedule) {
+/// Every tile has been given a slot or parts, and every call takes tiles.
+LogicalResult requireSlots(const TileSlots &slots, KernelOp kernel,
+                           ScheduleOp schedule) {
   std::optional<TableAttr> table = schedule.getSlots();
+  std::optional<TableAttr> parts = schedule.getSlotParts();
   bool valid = table && table->getNumRows() == kernel.getNumTiles() &&
-               table->getColumn("call") == 0 && table->getColumn("slot") == 1 &&
-               table->getColumn("second") == 2;
+               table->getColumns().size() == std::size(kSlotColumns) && parts &&
+               parts->getColumns().size() == std::size(kSlotPartColumns);
   std::set<int64_t> calls;
-  for (int64_t row = 0; valid && row < table->getNumRows(); ++row)
-    calls.insert(table->getRow(row)[0]);
+  if (valid)
+    for (auto [tile, row] :
+         llvm::enumerate(getRows<SlotRow>(table->getValues()))) {
+      calls.insert(row.call);
+      int64_t count = slots.getParts(tile).size();
+      valid &= row.parts.end - row.parts.begin == count &&
+               row.parts.begin >= 0 && row.parts.end <= parts->getNumRows();
+    }
   valid = valid && *calls.begin() == 0 &&
           *calls.rbegin() == static_cast<int64_t>(calls.size()) - 1;
   if (!valid)
@@ -105,7 +113,7 @@ struct BuildTables : impl::BuildTablesPassBase<BuildTables> {
         return signalPassFailure();
       slots = std::move(*found);
       for (ScheduleOp schedule : schedules)
-        if (failed(requireSlots(kernel, schedule)))
+        if (failed(requireSlots(*slots, kernel, schedule)))
           return signalPassFailure();
     }
     // Reported where it was found.

@@ -94,14 +94,15 @@ struct ConvertChunkToTritonGPU
     SmallVector<Operation *> ops;
     ttgir.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<RolesOp, ReadTileOp, TileStepsOp, ReadStepOp, TileNumberOp,
-              InputRowsOp, WaitOp, TileSumOp, TileSlotOp, FinishTileOp,
-              RunCommandsOp>(op))
+              InputRowsOp, WaitOp, TileSumOp, TileSlotOp, StoreRowsOp,
+              FinishTileOp, RunCommandsOp>(op))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
       LogicalResult result =
           TypeSwitch<Operation *, LogicalResult>(op)
               .Case([&](RolesOp roles) { return convert(roles, library); })
+              .Case([&](StoreRowsOp store) { return convert(store, library); })
               .Default([&](Operation *) { return convert(op, library); });
       if (failed(result))
         return signalPassFailure();
@@ -185,6 +186,7 @@ private:
         .Case([](WaitOp) { return "wait_signals"; })
         .Case([](TileSumOp) { return "tile_sum"; })
         .Case([](TileSlotOp) { return "tile_slot"; })
+        .Case([](StoreRowsOp) { return "store_rows"; })
         .Case([](FinishTileOp finish) {
           return finish.getBulk() ? "finish_bulk_tile" : "finish_tile";
         })
@@ -211,6 +213,34 @@ private:
       (*yield)->erase();
     }
     op->erase();
+    return success();
+  }
+
+  /// A function takes no shared memory, so that one allocates what stands for
+  /// the block that is stored.
+  static LogicalResult convert(StoreRowsOp store, DeviceLibrary &library) {
+    OpBuilder builder(store);
+    auto cloned = library.clone(builder, store, getFunctionName(store),
+                                store->getOperands().drop_back());
+    if (failed(cloned))
+      return failure();
+    auto allocation = llvm::find_if(
+        *cloned, [](Operation *op) { return isNamed(op, kLocalAlloc); });
+    // The layout of shared memory is the kernel's own; all else is alike.
+    auto getShape = [](Type type) {
+      std::string text;
+      llvm::raw_string_ostream(text) << type;
+      return StringRef(text).split(',').first.str();
+    };
+    if (allocation == cloned->end() ||
+        getShape((*allocation)->getResult(0).getType()) !=
+            getShape(store.getSrc().getType()))
+      return store.emitOpError()
+             << "expects its device function to allocate a block like "
+             << store.getSrc().getType();
+    (*allocation)->getResult(0).replaceAllUsesWith(store.getSrc());
+    (*allocation)->erase();
+    store->erase();
     return success();
   }
 

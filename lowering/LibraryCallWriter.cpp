@@ -18,6 +18,7 @@ void TableWriter::writeLibraryCalls() {
   const TileSlots &slots = *sources.slots;
   LibraryCall kind = getLibraryCall(collective);
   auto rows = getRows<SlotRow>(schedule.getSlots()->getValues());
+  auto slotParts = getRows<SlotPartRow>(schedule.getSlotParts()->getValues());
   int64_t reduction = kNoReduction, bytes = slots.getSlotBytes();
   if (auto op = dyn_cast<AllReduceOp>(*collective))
     reduction = 1 + static_cast<int64_t>(op.getReduction());
@@ -56,7 +57,7 @@ void TableWriter::writeLibraryCalls() {
   }
   schedule.setOutputsAttr(TableAttr::get(
       schedule.getContext(), kOutputColumns,
-      getValues<OutputRow>(slots.getOutputs(rows, calls, rank))));
+      getValues<OutputRow>(slots.getOutputs(rows, slotParts, calls, rank))));
   // All ranks have the same slots.
   SmallVector<SlotBufferRow> buffers;
   for (auto [buffer, row] : slots.getBuffers(calls)) {

@@ -92,24 +92,19 @@ LogicalResult syncopate::storeToSlot(KernelOp kernel, const TileSlots &slots,
             ? store->getOperand(1 + dim)
             : arith::SubIOp::create(builder, loc, store->getOperand(1 + dim),
                                     code.create(slots.getOrigin()[dim])));
-  Value rows = code.constant(slots.getRows());
-  auto place = [&](OpBuilder &at, Operation *op, Value number) {
-    Value begin = arith::MulIOp::create(at, loc, number, rows);
-    op->setOperand(1, arith::AddIOp::create(at, loc, inside[0], begin));
-    op->setOperand(2, inside[1]);
-  };
-  place(builder, store, slot.getSlot());
-  if (!slots.hasSecond())
+  Value begin = arith::MulIOp::create(builder, loc, slot.getSlot(),
+                                      code.constant(slots.getRows()));
+  store->setOperand(1, arith::AddIOp::create(builder, loc, inside[0], begin));
+  store->setOperand(2, inside[1]);
+  if (!slots.storesRows())
     return success();
-  builder.setInsertionPointAfter(store);
-  Value none = code.constant(kNoSlot);
-  Value isSplit = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
-                                        slot.getSecond(), none);
-  auto choice = scf::IfOp::create(builder, loc, TypeRange(), isSplit,
-                                  /*withElseRegion=*/false);
-  OpBuilder then = choice.getThenBodyBuilder();
-  Operation *again = store->clone();
-  place(then, again, slot.getSecond());
-  then.insert(again);
+  Value isWhole = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                        slot.getRows(), code.constant(kNoSlot));
+  auto choice = scf::IfOp::create(builder, loc, TypeRange(), isWhole,
+                                  /*withElseRegion=*/true);
+  OpBuilder other = choice.getElseBodyBuilder();
+  StoreRowsOp::create(other, loc, context, slot.getRows(), inside[0], inside[1],
+                      store->getOperands().back());
+  store->moveBefore(choice.thenBlock(), choice.thenBlock()->begin());
   return success();
 }

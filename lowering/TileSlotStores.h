@@ -14,8 +14,8 @@
 namespace syncopate {
 
 /// Makes a store of tile `tile` go to its slot: by as much further as the slot
-/// lies from where the kernel's code has the tile begin. If there are tiles
-/// with a second slot, the store is repeated for that. Emits an error if it is
+/// lies from where the kernel's code has the tile begin. If slots are rows,
+/// tiles that have parts are stored row by row instead. Emits an error if it is
 /// not by a descriptor.
 mlir::LogicalResult storeToSlot(chunk::KernelOp kernel, const TileSlots &slots,
                                 mlir::Operation *store, mlir::Value context,

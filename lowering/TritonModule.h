@@ -53,6 +53,9 @@ inline constexpr llvm::StringLiteral kBulkReduce = "ttng.async_tma_reduce";
 inline constexpr llvm::StringLiteral kReduceKind = "kind";
 inline constexpr int32_t kReduceAdd = 1;
 
+/// A block of shared memory.
+inline constexpr llvm::StringLiteral kLocalAlloc = "ttg.local_alloc";
+
 /// What makes a descriptor in memory, of where to put it, a pointer, and more;
 /// and what orders that before its uses.
 inline constexpr llvm::StringLiteral kMakeTensorMap = "ttng.tensormap_create";

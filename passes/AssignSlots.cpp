@@ -28,6 +28,7 @@ struct AssignSlots : impl::AssignSlotsPassBase<AssignSlots> {
     auto schedules = llvm::to_vector(plan.getBody().getOps<ScheduleOp>());
     for (ScheduleOp schedule : schedules) {
       schedule.removeSlotsAttr();
+      schedule.removeSlotPartsAttr();
       schedule.removeOutputsAttr();
     }
     if (!collective || schedules.empty()) {
@@ -50,13 +51,15 @@ struct AssignSlots : impl::AssignSlotsPassBase<AssignSlots> {
       orders.emplace_back(tiles->begin(), tiles->end());
     }
     std::vector<int64_t> order = sortTiles(findLastPositions(orders));
-    SmallVector<int64_t> values;
-    for (SlotRow row : slots->assign(order, counts))
-      llvm::append_range(
-          values, std::array<int64_t, 3>{row.call, row.slot, row.second});
-    for (ScheduleOp schedule : schedules)
-      schedule.setSlotsAttr(
-          TableAttr::get(&getContext(), kSlotColumns, values));
+    TileSlots::Assignment assigned = slots->assign(order, counts);
+    auto tiles = TableAttr::get(&getContext(), kSlotColumns,
+                                getValues<SlotRow>(assigned.tiles));
+    auto parts = TableAttr::get(&getContext(), kSlotPartColumns,
+                                getValues<SlotPartRow>(assigned.parts));
+    for (ScheduleOp schedule : schedules) {
+      schedule.setSlotsAttr(tiles);
+      schedule.setSlotPartsAttr(parts);
+    }
   }
 };
 

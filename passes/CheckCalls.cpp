@@ -9,6 +9,8 @@
 #include "passes/KernelDependence.h"
 #include "passes/LibraryCalls.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
@@ -46,12 +48,12 @@ public:
     for (auto [tile, row] : llvm::enumerate(tables.getSlots())) {
       const SlotRow &other = first.getSlots()[tile];
       if (row.call != other.call || row.slot != other.slot ||
-          row.second != other.second)
+          getValues(getParts(tables, row)) != getValues(getParts(first, other)))
         return reportTile(tile)
-               << "is in slots " << row.slot << " and " << row.second
-               << " of call " << row.call << ", but on rank 0 in slots "
-               << other.slot << " and " << other.second << " of call "
-               << other.call;
+               << "is in slot " << row.slot << " of call " << row.call
+               << ", or in "
+               << "parts, but on rank 0 in slot " << other.slot << " of call "
+               << other.call << ", or in others";
     }
     if (failed(checkTiles()))
       return failure();
@@ -68,7 +70,8 @@ private:
     ArrayRef<int64_t> said = schedule.getOutputs()
                                  ? schedule.getOutputs()->getValues()
                                  : ArrayRef<int64_t>();
-    auto expected = slots.getOutputs(tables.getSlots(), calls, rank);
+    auto expected =
+        slots.getOutputs(tables.getSlots(), tables.getSlotParts(), calls, rank);
     if (said != getValues<OutputRow>(expected))
       return schedule.emitOpError()
              << "expects outputs to say in which slots its " << calls.size()
@@ -157,32 +160,14 @@ private:
         readTileOrder(kernel, tables.getSchedule());
     if (failed(tiles))
       return failure();
-    llvm::DenseMap<int64_t, int64_t> unitOf;
+    std::vector<Claim> claims;
     for (auto [position, tile] : llvm::enumerate(*tiles)) {
       const SlotRow &row = tables.getSlots()[tile];
       if (row.call < 0 || row.call >= static_cast<int64_t>(rows.size()))
         return reportTile(tile) << "is in call " << row.call
                                 << ", but the rank has " << rows.size();
-      bool isSplit = slots.getLastPart(tile) > slots.getPart(tile);
-      if (isSplit != (row.second != kNoSlot))
-        return reportTile(tile)
-               << (isSplit
-                       ? "has one slot, but lies in the blocks of two ranks"
-                       : "has two slots, but lies in the block of one rank");
-      for (int64_t part = slots.getPart(tile); part <= slots.getLastPart(tile);
-           ++part) {
-        int64_t slot = part == slots.getPart(tile) ? row.slot : row.second;
-        int64_t first = begins[row.call] + part * perPart[row.call];
-        if (slot < first || slot >= first + perPart[row.call])
-          return reportTile(tile)
-                 << "is in slot " << slot << ", but expects one in [" << first
-                 << ", " << first + perPart[row.call] << "), where call "
-                 << row.call << " has its part";
-        int64_t unit = slots.getUnit(tile);
-        if (unitOf.try_emplace(slot, unit).first->second != unit)
-          return reportTile(tile)
-                 << "is in slot " << slot << ", where another tile is";
-      }
+      if (failed(checkSlots(tile, row, claims)))
+        return failure();
       CallOrder::Position call = order.getPosition(rank, rows[row.call]);
       if (!order.isTileDone(rank, position, order.atStart(call)))
         return reportTile(tile) << "is not done when call " << row.call
@@ -191,6 +176,69 @@ private:
         return reportTile(tile)
                << "is stored without a wait for the call before, which may "
                   "still read what is in its slot";
+    }
+    llvm::sort(claims);
+    claims.erase(llvm::unique(claims), claims.end());
+    for (auto [claim, next] : llvm::zip(claims, llvm::drop_begin(claims)))
+      if (next.slot < claim.slot + claim.slots)
+        return reportTile(next.tile)
+               << "is in slot " << next.slot << ", where another tile is";
+    std::set<std::pair<int64_t, int64_t>> seen;
+    for (const Claim &claim : claims)
+      if (!seen.insert({claim.unit, claim.row}).second)
+        return reportTile(claim.tile)
+               << "is in slot " << claim.slot
+               << ", but another tile of its row in another one";
+    return success();
+  }
+
+  /// The slots of a unit: those of a tile of it and of another one are alike.
+  struct Claim {
+    int64_t slot, slots, unit, row, tile;
+    auto key() const { return std::tie(slot, slots, unit, row); }
+    bool operator<(const Claim &other) const { return key() < other.key(); }
+    bool operator==(const Claim &other) const { return key() == other.key(); }
+  };
+
+  static ArrayRef<SlotPartRow> getParts(const ScheduleTables &of,
+                                        const SlotRow &row) {
+    return of.getSlotParts().slice(row.parts.begin,
+                                   row.parts.end - row.parts.begin);
+  }
+
+  /// A tile in one block is whole in slots of that; of any other, the rows of
+  /// each block are, and those of none nowhere.
+  LogicalResult checkSlots(int64_t tile, const SlotRow &row,
+                           std::vector<Claim> &claims) {
+    bool isWhole = slots.isWhole(tile);
+    SmallVector<SlotPartRow> parts(getParts(tables, row));
+    SmallVector<SlotPartRow> expected = slots.getParts(tile);
+    bool isRight =
+        isWhole == (row.slot != kNoSlot) && parts.size() == expected.size();
+    for (auto [found, part] : llvm::zip(parts, expected))
+      isRight &= found.row == part.row && found.rows == part.rows;
+    if (!isRight)
+      return reportTile(tile)
+             << (isWhole ? "is in parts, but lies in the block of one rank"
+                         : "is not in parts that are its rows in the block of "
+                           "each rank");
+    if (isWhole)
+      parts.push_back({0, 0, row.slot});
+    for (auto [index, found] : llvm::enumerate(parts)) {
+      int64_t part = slots.getPart(tile) + index;
+      bool isNowhere = part > slots.getLastPart(tile);
+      int64_t count = isNowhere ? 0 : slots.countSlots(tile, part);
+      int64_t first = begins[row.call] + part * perPart[row.call];
+      int64_t end = first + perPart[row.call];
+      if (isNowhere ? found.slot != kNoSlot
+                    : found.slot < first || found.slot + count > end)
+        return reportTile(tile)
+               << "is in slot " << found.slot << ", but expects one in ["
+               << first << ", " << end << "), where call " << row.call
+               << " has its part";
+      if (!isNowhere)
+        claims.push_back(
+            {found.slot, count, slots.getUnit(tile), found.row, tile});
     }
     return success();
   }

@@ -217,14 +217,7 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
     int64_t part = blockRows ? begin[0] / blockRows : 0;
     int64_t last = std::min(begin[0] + end[0], shape[0]) - 1;
     int64_t lastPart = blockRows ? last / blockRows : 0;
-    if (lastPart > part + 1)
-      return kernel.emitOpError()
-             << "expects tiles to lie in the blocks of two ranks at most, each "
-                "of "
-             << blockRows << " rows, for library calls, but tile ["
-             << ArrayRef(coordinates).take_front(kernel.getTiles().size())
-             << "] writes rows [" << begin[0] << ", " << last + 1
-             << "); use tiles of fewer rows";
+    result.hasSplit |= lastPart > part;
     result.partOfTile.emplace_back(part, lastPart);
     int64_t row = begin[0] / end[0];
     result.places.emplace_back(row, begin[1] / end[1]);
@@ -236,16 +229,60 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
 
 int64_t TileSlots::getSlotBytes() const {
   BufferType type = collective.getSrc().getType();
-  return sizes[0] * (areRows() ? type.getShape()[1] : sizes[1]) *
+  return getRows() * (areRows() ? type.getShape()[1] : sizes[1]) *
          type.getElementBytes();
 }
 
-int64_t TileSlots::countUnits(int64_t waves) const {
+RowRange TileSlots::getBlock(int64_t part) const {
+  int64_t rows = collective.getSrc().getType().getShape().front();
+  if (parts == 1)
+    return {0, rows};
+  return {std::min(part * blockRows, rows),
+          std::min((part + 1) * blockRows, rows)};
+}
+
+RowRange TileSlots::getRowsOfPart(int64_t tile, int64_t part) const {
+  auto [begin, end] = getBlock(part);
+  int64_t first = places[tile].first * sizes[0];
+  return {std::clamp<int64_t>(begin - first, 0, sizes[0]),
+          std::clamp<int64_t>(end - first, 0, sizes[0])};
+}
+
+bool TileSlots::isWhole(int64_t tile) const {
+  if (!storesRows())
+    return true;
+  auto [begin, end] = getRowsOfPart(tile, getPart(tile));
+  return end - begin == sizes[0];
+}
+
+SmallVector<SlotPartRow> TileSlots::getParts(int64_t tile) const {
+  SmallVector<SlotPartRow> result;
+  if (isWhole(tile))
+    return result;
+  int64_t covered = 0;
+  for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part) {
+    auto [begin, end] = getRowsOfPart(tile, part);
+    result.push_back({begin, end - begin, kNoSlot});
+    covered = end;
+  }
+  if (covered < sizes[0])
+    result.push_back({covered, sizes[0] - covered, kNoSlot});
+  return result;
+}
+
+int64_t TileSlots::countSlots(int64_t tile, int64_t part) const {
+  if (!storesRows())
+    return 1;
+  auto [begin, end] = getRowsOfPart(tile, part);
+  return end - begin;
+}
+
+int64_t TileSlots::countSlots(int64_t waves) const {
   KernelOp op = kernel;
   int64_t tiles = partOfTile.size(), ctas = op.getCtas();
   // No kernel has as many waves as would make this product wrap.
   int64_t wanted = std::min(waves, llvm::divideCeilSigned(tiles, ctas)) * ctas;
-  return llvm::divideCeilSigned(wanted * units, tiles * parts);
+  return llvm::divideCeilSigned(wanted * units * getHeight(), tiles * parts);
 }
 
 SmallVector<int64_t> TileSlots::chooseWaves(DenseI64ArrayAttr given) const {
@@ -257,9 +294,9 @@ SmallVector<int64_t> TileSlots::chooseWaves(DenseI64ArrayAttr given) const {
   return {llvm::divideCeilSigned(all, kMaxDefaultCalls)};
 }
 
-std::vector<SlotRow> TileSlots::assign(ArrayRef<int64_t> order,
-                                       ArrayRef<int64_t> waves) const {
-  // A unit is complete with its last tile.
+TileSlots::Assignment TileSlots::assign(ArrayRef<int64_t> order,
+                                        ArrayRef<int64_t> waves) const {
+  // A unit is complete with its last tile, which stands for it.
   std::vector<std::pair<int64_t, int64_t>> last(units, {-1, -1});
   for (auto [position, tile] : llvm::enumerate(order))
     last[getUnit(tile)] = {position, tile};
@@ -267,38 +304,63 @@ std::vector<SlotRow> TileSlots::assign(ArrayRef<int64_t> order,
   std::vector<SmallVector<int64_t>> sequences(parts);
   for (auto [position, tile] : last)
     for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
-      sequences[part].push_back(getUnit(tile));
-  int64_t longest = 0;
-  for (const auto &sequence : sequences)
-    longest = std::max<int64_t>(longest, sequence.size());
-  // A unit in two blocks is in the later of the calls that take as many of
-  // either.
+      sequences[part].push_back(tile);
+  // A call takes as many slots of each block, whole units of them. One in
+  // several blocks is in the last of their calls.
   std::vector<int64_t> callOfUnit(units, 0);
-  for (int64_t call = 0, begin = 0; begin < longest; ++call) {
-    int64_t number = std::min<int64_t>(call, waves.size() - 1);
-    int64_t end = std::min(begin + countUnits(waves[number]), longest);
-    for (const auto &sequence : sequences)
-      for (int64_t i = begin; i < std::min<int64_t>(end, sequence.size()); ++i)
-        callOfUnit[sequence[i]] = call;
-    begin = end;
-  }
-  std::vector<SlotRow> rows;
-  for (int64_t unit : unitOfTile)
-    rows.push_back({callOfUnit[unit], kNoSlot, kNoSlot});
-  std::vector<Call> calls = getCalls(rows);
-  std::vector<std::pair<int64_t, int64_t>> slots(units, {kNoSlot, kNoSlot});
   for (auto [part, sequence] : llvm::enumerate(sequences)) {
-    SmallVector<int64_t> next(calls.size(), 0);
-    for (int64_t unit : sequence) {
-      const Call &call = calls[callOfUnit[unit]];
-      int64_t slot = call.begin + part * call.slots + next[callOfUnit[unit]]++;
-      auto &[first, second] = slots[unit];
-      (first == kNoSlot ? first : second) = slot;
+    int64_t call = 0, slots = 0, end = countSlots(waves.front());
+    for (int64_t tile : sequence) {
+      if (slots >= end) {
+        ++call;
+        end = slots +
+              countSlots(waves[std::min<int64_t>(call, waves.size() - 1)]);
+      }
+      int64_t &last = callOfUnit[getUnit(tile)];
+      last = std::max(last, call);
+      slots += countSlots(tile, part);
     }
   }
-  for (auto [row, unit] : llvm::zip(rows, unitOfTile))
-    std::tie(row.slot, row.second) = slots[unit];
-  return rows;
+  // Rows that are complete together are as good in their own order.
+  if (areRows())
+    for (auto &sequence : sequences)
+      llvm::sort(sequence, [&](int64_t a, int64_t b) {
+        return std::pair(callOfUnit[getUnit(a)], getUnit(a)) <
+               std::pair(callOfUnit[getUnit(b)], getUnit(b));
+      });
+  Assignment result;
+  for (int64_t unit : unitOfTile)
+    result.tiles.push_back({callOfUnit[unit], kNoSlot, {0, 0}});
+  std::vector<Call> calls = getCalls(result.tiles);
+  // By unit, its first slot in each block.
+  std::vector<SmallVector<int64_t>> slots(units);
+  for (auto [part, sequence] : llvm::enumerate(sequences)) {
+    SmallVector<int64_t> next;
+    for (const Call &call : calls)
+      next.push_back(call.begin + part * call.slots);
+    for (int64_t tile : sequence) {
+      int64_t &slot = next[callOfUnit[getUnit(tile)]];
+      slots[getUnit(tile)].push_back(slot);
+      slot += countSlots(tile, part);
+    }
+  }
+  std::vector<std::optional<RowRange>> ranges(units);
+  for (auto [tile, row] : llvm::enumerate(result.tiles)) {
+    int64_t unit = getUnit(tile);
+    if (isWhole(tile)) {
+      row.slot = slots[unit].front();
+      continue;
+    }
+    if (!ranges[unit]) {
+      int64_t begin = result.parts.size();
+      llvm::append_range(result.parts, getParts(tile));
+      for (auto [i, slot] : llvm::enumerate(slots[unit]))
+        result.parts[begin + i].slot = slot;
+      ranges[unit] = {begin, static_cast<int64_t>(result.parts.size())};
+    }
+    row.parts = *ranges[unit];
+  }
+  return result;
 }
 
 std::vector<TileSlots::Call> TileSlots::getCalls(ArrayRef<SlotRow> rows) const {
@@ -311,7 +373,7 @@ std::vector<TileSlots::Call> TileSlots::getCalls(ArrayRef<SlotRow> rows) const {
       continue;
     seen.set(getUnit(tile));
     for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
-      ++counts[row.call][part];
+      counts[row.call][part] += countSlots(tile, part);
   }
   std::vector<Call> calls;
   int64_t begin = 0;
@@ -337,7 +399,7 @@ TileSlots::Target TileSlots::getTarget(Call call, int64_t before,
 }
 
 bool TileSlots::leavesRows() const {
-  return isa<AllToAllOp>(collective) && areRows() && blockRows % getRows() == 0;
+  return isa<AllToAllOp>(collective) && areRows() && !storesRows();
 }
 
 SmallVector<std::pair<Value, SlotBufferRow>>
@@ -348,11 +410,12 @@ TileSlots::getBuffers(ArrayRef<Call> calls) const {
   SmallVector<std::pair<Value, SlotBufferRow>> buffers;
   for (Value buffer : {Value(collective.getSrc()), Value(collective.getDst())})
     if (buffers.empty() || (buffers.front().first != buffer && !leavesRows()))
-      buffers.push_back({buffer, {0, sizes[0], columns, count}});
+      buffers.push_back({buffer, {0, getRows(), columns, count}});
   return buffers;
 }
 
 std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<SlotRow> rows,
+                                             ArrayRef<SlotPartRow> slotParts,
                                              ArrayRef<Call> calls,
                                              int64_t rank) const {
   std::vector<OutputRow> outputs;
@@ -361,17 +424,18 @@ std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<SlotRow> rows,
   ArrayRef<int64_t> shape = collective.getSrc().getType().getShape();
   int64_t columns =
       areRows() ? 1 : llvm::divideCeilSigned<int64_t>(shape[1], sizes[1]);
-  // The slots of rows of tiles, column by column, by the first of their tiles.
-  std::vector<const SlotRow *> grid(
+  // The first tiles of slots of rows of tiles, column by column.
+  std::vector<std::optional<int64_t>> grid(
       llvm::divideCeilSigned<int64_t>(shape[0], sizes[0]) * columns);
-  for (auto [tile, row] : llvm::enumerate(rows)) {
+  for (int64_t tile = 0, e = rows.size(); tile < e; ++tile) {
     auto [down, across] = places[tile];
-    grid[down * columns + (areRows() ? 0 : across)] = &row;
+    grid[down * columns + (areRows() ? 0 : across)] = tile;
   }
   // A block of the rank, and in front of which slots each call leaves it.
   int64_t part = parts > 1 ? rank : 0;
-  int64_t begin = part * blockRows;
-  int64_t end = parts > 1 ? std::min(begin + blockRows, shape[0]) : shape[0];
+  auto [begin, end] = getBlock(part);
+  if (begin == end)
+    return outputs;
   SmallVector<Target> targets;
   int64_t before = 0, bytes = getSlotBytes();
   for (const Call &call : calls) {
@@ -383,19 +447,20 @@ std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<SlotRow> rows,
     for (int64_t first = begin / sizes[0] * sizes[0]; first < end;
          first += sizes[0])
       for (int64_t column = 0; column < columns; ++column) {
-        const SlotRow *found = grid[first / sizes[0] * columns + column];
-        if (!found)
+        std::optional<int64_t> tile = grid[first / sizes[0] * columns + column];
+        if (!tile)
           continue;
-        const SlotRow &tile = *found;
-        const Call &call = calls[tile.call];
-        // What begins in the block before has its second slot for this one.
-        int64_t slot = (first < begin ? tile.second : tile.slot) - call.begin -
-                       part * call.slots + peer * call.slots +
-                       targets[tile.call].offset / bytes;
-        int64_t inside = std::max<int64_t>(begin - first, 0);
-        outputs.push_back({peer * (end - begin) + first + inside - begin,
-                           std::min(sizes[0], end - first) - inside, column,
-                           slot, inside});
+        const SlotRow &row = rows[*tile];
+        const Call &call = calls[row.call];
+        int64_t slot =
+            isWhole(*tile)
+                ? row.slot
+                : slotParts[row.parts.begin + part - getPart(*tile)].slot;
+        slot += (peer - part) * call.slots - call.begin +
+                targets[row.call].offset / bytes;
+        auto [from, to] = getRowsOfPart(*tile, part);
+        outputs.push_back({peer * (end - begin) + first + from - begin,
+                           to - from, column, slot});
       }
   return outputs;
 }

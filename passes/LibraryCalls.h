@@ -32,19 +32,22 @@ LibraryCall getLibraryCall(chunk::CollectiveOpInterface collective);
 /// other instead of rows. The units of one call have adjacent slots, so that
 /// what it reads is contiguous; among them, those of each rank's block are
 /// adjacent too, as many slots for each, the last ones empty where blocks do
-/// not have as many units. A unit that lies in two blocks is stored twice, once
-/// for each of them, and either rank ignores the rows of the other.
+/// not have as many units.
+///
+/// If some tile has rows of several blocks, a slot is a row instead: a unit in
+/// one block has as many adjacent slots as it has rows, and any other one is
+/// stored in *parts*, the rows of each block in slots of their own.
 class TileSlots {
 public:
   /// Looks at the kernel's footprints. Emits an error unless every tile writes
-  /// a rectangle of the same size, at a multiple of it, in two blocks at most.
+  /// a rectangle of the same size, at a multiple of it.
   static mlir::FailureOr<TileSlots>
   find(chunk::KernelOp kernel, chunk::CollectiveOpInterface collective);
 
   /// Whether a slot holds all tiles of a row of them, or one.
   bool areRows() const { return shape == chunk::SlotShape::Rows; }
   /// Rows of a slot.
-  int64_t getRows() const { return sizes[0]; }
+  int64_t getRows() const { return storesRows() ? 1 : sizes[0]; }
   int64_t getSlotBytes() const;
   /// Ranks whose blocks a call keeps apart; one for an all-reduce.
   int64_t getNumParts() const { return parts; }
@@ -52,25 +55,40 @@ public:
   int64_t getPart(int64_t tile) const { return partOfTile[tile].first; }
   /// Likewise, the last of them.
   int64_t getLastPart(int64_t tile) const { return partOfTile[tile].second; }
-  /// Whether some tile lies in two blocks.
-  bool hasSecond() const {
-    return llvm::any_of(partOfTile,
-                        [](auto ends) { return ends.first != ends.second; });
-  }
+  /// Whether a slot is a row, since some tile has rows of several blocks.
+  bool storesRows() const { return hasSplit; }
+  /// The rows of a tile that are in a block, from the tile's first one on; and
+  /// whether they are all that its kernel stores.
+  RowRange getRowsOfPart(int64_t tile, int64_t part) const;
+  bool isWhole(int64_t tile) const;
+  /// The parts in which a tile is stored that is not whole, as yet without
+  /// slots: its rows in the blocks of ranks, and those in none.
+  llvm::SmallVector<SlotPartRow> getParts(int64_t tile) const;
+  /// How many slots a tile has in a block.
+  int64_t countSlots(int64_t tile, int64_t part) const;
   /// The number of a tile's unit.
   int64_t getUnit(int64_t tile) const { return unitOfTile[tile]; }
   /// The offsets at which the kernel's code has a tile begin, by dimension, as
   /// expressions of its coordinates.
   llvm::ArrayRef<mlir::AffineExpr> getOrigin() const { return origin; }
 
-  /// How many units of each part so many waves of tiles are, one at least.
-  int64_t countUnits(int64_t waves) const;
+  /// How many slots, and units, of each part so many waves of tiles are, one
+  /// at least.
+  int64_t countSlots(int64_t waves) const;
+  int64_t countUnits(int64_t waves) const {
+    return llvm::divideCeilSigned(countSlots(waves), getHeight());
+  }
   /// The waves of each call, the last number for all further ones: those that
   /// are given, or those of at most eight calls.
   llvm::SmallVector<int64_t> chooseWaves(mlir::DenseI64ArrayAttr given) const;
-  /// Assigns calls and slots. The tiles come in `order`.
-  std::vector<SlotRow> assign(llvm::ArrayRef<int64_t> order,
-                              llvm::ArrayRef<int64_t> waves) const;
+  /// Calls and slots of all tiles, row-major in the grid.
+  struct Assignment {
+    std::vector<SlotRow> tiles;
+    std::vector<SlotPartRow> parts;
+  };
+  /// Assigns them. The tiles come in `order`.
+  Assignment assign(llvm::ArrayRef<int64_t> order,
+                    llvm::ArrayRef<int64_t> waves) const;
 
   /// The slots of one call: the first, and how many each part has.
   struct Call {
@@ -95,12 +113,17 @@ public:
   /// Where the calls leave what they bring to a rank, in slots of the
   /// destination, block by block; nothing if that has rows.
   std::vector<OutputRow> getOutputs(llvm::ArrayRef<SlotRow> rows,
+                                    llvm::ArrayRef<SlotPartRow> parts,
                                     llvm::ArrayRef<Call> calls,
                                     int64_t rank) const;
 
 private:
   /// Whether an all_to_all's blocks come where the plan says, row by row.
   bool leavesRows() const;
+  /// Slots of a unit that is stored whole.
+  int64_t getHeight() const { return storesRows() ? sizes[0] : 1; }
+  /// The rows of the buffer that are in a block.
+  RowRange getBlock(int64_t part) const;
 
   chunk::KernelOp kernel;
   mutable chunk::CollectiveOpInterface collective;
@@ -108,6 +131,7 @@ private:
   llvm::SmallVector<int64_t> sizes;
   llvm::SmallVector<mlir::AffineExpr> origin;
   int64_t parts = 1, blockRows = 0, units = 0;
+  bool hasSplit = false;
   std::vector<std::pair<int64_t, int64_t>> partOfTile;
   /// Row and column of each tile among those of the buffer.
   std::vector<std::pair<int64_t, int64_t>> places;

@@ -237,10 +237,10 @@ private:
   static ScheduleOp createSchedule(OpBuilder &builder, Location loc,
                                    FlatSymbolRefAttr kernel, IntegerAttr rank,
                                    TableAttr tiles) {
-    return ScheduleOp::create(builder, loc, kernel, rank, tiles, TableAttr{},
-                              TableAttr{}, TableAttr{}, TableAttr{},
-                              TableAttr{}, TableAttr{}, TableAttr{},
-                              TableAttr{}, TableAttr{}, TableAttr{});
+    return ScheduleOp::create(
+        builder, loc, kernel, rank, tiles, TableAttr{}, TableAttr{},
+        TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{},
+        TableAttr{}, TableAttr{}, TableAttr{}, TableAttr{});
   }
 };
 

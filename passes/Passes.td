@@ -294,15 +294,17 @@ def AssignSlotsPass : Pass<"chunk-assign-slots", "::syncopate::chunk::PlanOp"> {
     time is a tile or a whole row of them, as `slots` of the strategy says. In
     the order in which the last rank completes them they are cut into calls of so
     many waves. Where ranks have blocks of their own, a call takes as many of
-    each block; if one has fewer left, slots stay empty. Slots are numbered call
+    each block; if one has fewer left, slots stay empty. A slot holds what a call
+    takes at a time, or a row of it if some tile has rows of several blocks: such
+    a tile is stored in parts, those of each rank in slots of their own. Slots
+    are numbered call
     by call, and within a call part by part; in front of those of a
     reduce_scatter of rows there are as many as a rank's results take.
 
     Requires: `chunk-order-tiles`; footprints of what tiles write.
-    Ensures: `slots`, the same ones on all ranks, if a collective is library
-    calls.
-    Errors: tiles that do not write rectangles of one size, at multiples of it,
-    each inside the blocks of two ranks at most.
+    Ensures: `slots` and `slot_parts`, the same ones on all ranks, if a
+    collective is library calls.
+    Errors: tiles that do not write rectangles of one size, at multiples of it.
     Example: test/passes/assign-slots.mlir.
   }];
 }

@@ -174,6 +174,11 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
     if (failed(read))
       return failure();
     tables.slots = *read;
+    read = readTable(schedule, "slot_parts", schedule.getSlotParts(),
+                     kSlotPartColumns);
+    if (failed(read))
+      return failure();
+    tables.slotParts = *read;
   }
   if (schedule.getOutputs() &&
       failed(readTable(schedule, "outputs", schedule.getOutputs(),
@@ -220,6 +225,10 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
     if (failed(check("tile_groups", row, tile.waits, "waits", waits)) ||
         failed(check("tile_groups", row, tile.commands, "commands",
                      *schedule.getCommands())))
+      return failure();
+  for (auto [row, tile] : llvm::enumerate(tables.getSlots()))
+    if (failed(check("slots", row, tile.parts, "slot_parts",
+                     *schedule.getSlotParts())))
       return failure();
   auto plan = cast<PlanOp>(schedule->getParentOp());
   KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();

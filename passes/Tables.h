@@ -47,13 +47,13 @@ constexpr llvm::StringRef kCallColumns[] = {
     "needs_buffer",       "needs_index"};
 constexpr llvm::StringRef kGroupColumns[] = {"count", "signal_begin",
                                              "signal_end"};
-constexpr llvm::StringRef kSlotColumns[] = {"call", "slot", "second"};
-constexpr llvm::StringRef kOutputColumns[] = {"row", "rows", "column", "slot",
-                                              "inside"};
+constexpr llvm::StringRef kSlotColumns[] = {"call", "slot", "begin", "end"};
+constexpr llvm::StringRef kSlotPartColumns[] = {"row", "rows", "slot"};
+constexpr llvm::StringRef kOutputColumns[] = {"row", "rows", "column", "slot"};
 /// Of a plan, for each buffer that holds slots.
 constexpr llvm::StringRef kSlotBufferColumns[] = {"buffer", "rows", "columns",
                                                   "count"};
-/// What stands for the second slot of a tile that has one only.
+/// What stands for the slot of a tile that is stored in parts.
 constexpr int64_t kNoSlot = -1;
 constexpr llvm::StringRef kTileGroupColumns[] = {
     "group",    "accumulates",   "wait_begin",
@@ -133,12 +133,18 @@ struct GroupRow {
   RowRange signals;
 };
 struct SlotRow {
-  int64_t call, slot, second;
+  int64_t call, slot;
+  /// Of a tile that has no slot, its parts.
+  RowRange parts;
+};
+/// So many rows of a tile, and the first of the slots that hold a row each.
+struct SlotPartRow {
+  int64_t row, rows, slot;
 };
 /// So many rows of what library calls bring to a rank, in a column of slots:
-/// where they begin there, and from which row of which slot on they lie.
+/// where they begin there, and from which slot on they lie.
 struct OutputRow {
-  int64_t row, rows, column, slot, inside;
+  int64_t row, rows, column, slot;
 };
 struct SlotBufferRow {
   int64_t buffer, rows, columns, count;
@@ -169,6 +175,7 @@ static_assert(hasColumns<TileRow>(kTileColumns) &&
               hasColumns<CallRow>(kCallColumns) &&
               hasColumns<GroupRow>(kGroupColumns) &&
               hasColumns<SlotRow>(kSlotColumns) &&
+              hasColumns<SlotPartRow>(kSlotPartColumns) &&
               hasColumns<OutputRow>(kOutputColumns) &&
               hasColumns<SlotBufferRow>(kSlotBufferColumns) &&
               hasColumns<StepRow>(kStepColumns) &&
@@ -210,6 +217,10 @@ public:
   /// The call and the slot of each tile, row-major in the grid; none if no
   /// collective is library calls.
   llvm::ArrayRef<SlotRow> getSlots() const { return getRows<SlotRow>(slots); }
+  /// Where the rows are of tiles that have no slot.
+  llvm::ArrayRef<SlotPartRow> getSlotParts() const {
+    return getRows<SlotPartRow>(slotParts);
+  }
   /// The steps that the tile at a position of the order takes, in their order;
   /// none if tiles walk no steps.
   llvm::ArrayRef<StepRow> getSteps(int64_t position) const {
@@ -231,7 +242,7 @@ private:
   chunk::ScheduleOp schedule;
   int64_t rank = 0;
   llvm::ArrayRef<int64_t> tiles, waits, commands, signals, calls, groups,
-      tileGroups, slots, steps, tileSteps;
+      tileGroups, slots, slotParts, steps, tileSteps;
 };
 
 /// The tiles of a schedule by their numbers, row-major in the grid of its

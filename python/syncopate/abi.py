@@ -86,6 +86,12 @@ class ContextWord(enum.IntEnum):
     read it."""
     PROFILE_RECORDS = 33
     """How many records fit into a lane."""
+    SLOTS = 34
+    """Address of the buffer in whose slots tiles are stored, if there is one."""
+    SLOT_COLUMNS = 35
+    """Elements of a row of a slot."""
+    SLOT_ROWS = 36
+    """Address of an i32 for each row of the tiles that are stored row by row: its slot, or NO_SLOT."""
 
 
 class StateWord(enum.IntEnum):
@@ -163,16 +169,18 @@ class TileGroupField(enum.IntEnum):
     RECORD = 6
     """The how-manieth tile of its CTA it is that hands commands over, or NO_RECORD. No column of the table."""
     SLOT = 7
-    """Where it is stored in a buffer that holds tiles in slots: a column of `slots`, and of no other table."""
-    SECOND = 8
-    """Where it is stored once more, likewise, or NO_SLOT."""
+    """Where it is stored in a buffer that holds tiles in slots, or NO_SLOT: a column of `slots`, and of no other
+    table."""
+    ROWS = 8
+    """The first word of SLOT_ROWS that is of a row of it, if each has a slot of its own, or NO_SLOT. No column of the
+    table."""
 
 
 NO_RECORD: Final = -1
 """What stands for the record of a tile that hands nothing over."""
 
 NO_SLOT: Final = -1
-"""What stands for the second slot of a tile that is stored once."""
+"""What stands for the slot of a tile that is stored row by row, and of a row that is not stored."""
 
 NO_GROUP: Final = -1
 """What stands for the group of a tile that nobody waits for."""

@@ -179,3 +179,49 @@ module @device {
     }) : () -> ()
   }
 }
+
+// -----
+// What a device function allocates stands for the block that rows are stored of.
+// CHECK-LABEL: module @ttgir
+// CHECK: ^bb0(%[[CTX:.+]]: !tt.ptr<i64>, %[[R:.+]]: i32, %[[S:.+]]: !ttg.memdesc<8x8xbf16, #shared>):
+// CHECK-NEXT: %[[V:.+]] = "ttg.local_load"(%[[S]])
+// CHECK-NEXT: "tt.store_rows"(%[[CTX]], %[[R]], %[[R]], %[[R]], %[[V]])
+// CHECK-NEXT: "tt.return"
+// CHECK-NOT: ttg.local_alloc
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %r: i32, %s: !ttg.memdesc<8x8xbf16, #shared>):
+    chunk.store_rows %context[%r] row %r column %r of %s : !tt.ptr<i64>, !ttg.memdesc<8x8xbf16, #shared>
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+module @device {
+  module @store_rows {
+    "tt.func"() <{sym_name = "entry"}> ({
+    ^bb0(%ctx: !tt.ptr<i64>, %rows: i32, %row: i32, %column: i32):
+      %a = "ttg.local_alloc"() : () -> !ttg.memdesc<8x8xbf16, #plain>
+      %v = "ttg.local_load"(%a) : (!ttg.memdesc<8x8xbf16, #plain>) -> i32
+      "tt.store_rows"(%ctx, %rows, %row, %column, %v) : (!tt.ptr<i64>, i32, i32, i32, i32) -> ()
+      "tt.return"() : () -> ()
+    }) : () -> ()
+  }
+}
+
+// -----
+module @ttgir {
+  "tt.func"() <{function_type = (!tt.ptr<i64>, i32) -> (), sym_name = "k"}> ({
+  ^bb0(%context: !tt.ptr<i64>, %r: i32, %s: !ttg.memdesc<8x4xbf16, #shared>):
+    // expected-error @+1 {{expects its device function to allocate a block like '!ttg.memdesc<8x4xbf16, #shared>'}}
+    chunk.store_rows %context[%r] row %r column %r of %s : !tt.ptr<i64>, !ttg.memdesc<8x4xbf16, #shared>
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}
+module @device {
+  module @store_rows {
+    "tt.func"() <{sym_name = "entry"}> ({
+    ^bb0(%ctx: !tt.ptr<i64>, %rows: i32, %row: i32, %column: i32):
+      %a = "ttg.local_alloc"() : () -> !ttg.memdesc<8x8xbf16, #plain>
+      "tt.return"() : () -> ()
+    }) : () -> ()
+  }
+}

@@ -1,24 +1,23 @@
 // RUN: syncopate-opt %s --chunk-splice-kernel -split-input-file -verify-diagnostics | FileCheck %s
 
 // A store goes as much further as the slot of its tile lies from where the kernel has it begin. Here, tile 1 of a column of
-// three lies in the blocks of two ranks, so every store asks for a second slot.
+// three lies in the blocks of two ranks, so a slot is a row, and a tile that is not whole is stored row by row.
 // CHECK-LABEL: module @ttgir
 // CHECK: %[[M:.+]], %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
 // CHECK: %[[TILE:.+]] = chunk.tile_number
-// CHECK: %[[SLOT:.+]], %[[SECOND:.+]] = chunk.tile_slot %[[CTX:.+]][%[[TILE]]] : !tt.ptr<i64>
+// CHECK: %[[SLOT:.+]], %[[ROWS:.+]] = chunk.tile_slot %[[CTX:.+]][%[[TILE]]] : !tt.ptr<i64>
 // CHECK: %[[ROW:.+]] = arith.subi %[[M]], %{{.+}} : i32
 // CHECK: %[[COLUMN:.+]] = arith.subi %[[N]], %{{.+}} : i32
-// CHECK: %[[ROWS:.+]] = arith.constant 2 : i32
-// CHECK: %[[BEGIN:.+]] = arith.muli %[[SLOT]], %[[ROWS]] : i32
+// CHECK: %[[ONE:.+]] = arith.constant 1 : i32
+// CHECK: %[[BEGIN:.+]] = arith.muli %[[SLOT]], %[[ONE]] : i32
 // CHECK: %[[AT:.+]] = arith.addi %[[ROW]], %[[BEGIN]] : i32
-// CHECK: "ttng.async_tma_copy_local_to_global"(%[[C:.+]], %[[AT]], %[[COLUMN]], %[[S:.+]])
 // CHECK: %[[NONE:.+]] = arith.constant -1 : i32
-// CHECK: %[[SPLIT:.+]] = arith.cmpi ne, %[[SECOND]], %[[NONE]] : i32
-// CHECK: scf.if %[[SPLIT]] {
-// CHECK: %[[AGAIN:.+]] = arith.muli %[[SECOND]], %[[ROWS]] : i32
-// CHECK: %[[THERE:.+]] = arith.addi %[[ROW]], %[[AGAIN]] : i32
-// CHECK: "ttng.async_tma_copy_local_to_global"(%[[C]], %[[THERE]], %[[COLUMN]], %[[S]])
-// CHECK: }
+// CHECK: %[[WHOLE:.+]] = arith.cmpi eq, %[[ROWS]], %[[NONE]] : i32
+// CHECK: scf.if %[[WHOLE]] {
+// CHECK-NEXT: "ttng.async_tma_copy_local_to_global"(%[[C:.+]], %[[AT]], %[[COLUMN]], %[[S:.+]]) : (
+// CHECK-NEXT: } else {
+// CHECK-NEXT: chunk.store_rows %[[CTX]][%[[ROWS]]] row %[[ROW]] column %[[COLUMN]] of %[[S]] : !tt.ptr<i64>, !ttg.mem
+// CHECK-NEXT: }
 // CHECK: chunk.finish_tile %[[CTX]][%[[TILE]]] bulk : !tt.ptr<i64>
 !c = !chunk.buffer<6x8xf32>
 chunk.plan @scatter mesh [2] strategy <slots = tiles> {
@@ -40,7 +39,7 @@ module @ttgir {
 }
 
 // -----
-// In an all-reduce no tile has a second slot. A slot of whole rows leaves tiles in their columns.
+// In an all-reduce all tiles are whole. A slot of whole rows leaves tiles in their columns.
 // CHECK-LABEL: module @ttgir
 // CHECK: %{{.+}}, %[[N:.+]], %{{.+}}, %{{.+}}, %{{.+}} = chunk.read_tile
 // CHECK: chunk.tile_slot

@@ -13,20 +13,6 @@ chunk.plan @no_multiple mesh [2] {
 }
 
 // -----
-!c = !chunk.buffer<6x8xf32>
-chunk.plan @three_blocks mesh [3] {
-  %c = chunk.buffer "c" : !c
-  %m0 = chunk.produce %c[0, 0] sizes [6, 8] on 0 : !c
-  %m1 = chunk.produce %c[0, 0] sizes [6, 8] on 1 : !c
-  %m2 = chunk.produce %c[0, 0] sizes [6, 8] on 2 : !c
-  %t = chunk.reduce_scatter %c reduce sum axis 0 group [0, 1, 2] after(%m0, %m1, %m2) : !c
-  // expected-error @+1 {{expects tiles to lie in the blocks of two ranks at most, each of 2 rows, for library calls, but tile [0] writes rows [0, 6); use tiles of fewer rows}}
-  chunk.kernel @k tiles [1] ctas 1 args(%c as "c") after(%t) : !c {
-    chunk.footprint write "c" at affine_map<(m) -> (m * 6, 0)> sizes [6, 8]
-  }
-}
-
-// -----
 !c = !chunk.buffer<4x4xf32>
 chunk.plan @some_ranks mesh [3] {
   %c = chunk.buffer "c" : !c

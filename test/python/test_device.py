@@ -12,7 +12,7 @@ from syncopate.abi import Realization
 from syncopate.bridge import capture_ttgir, compile_with
 from syncopate.compiler.budgets import read_resources
 from syncopate.device import COMMUNICATION_REGISTERS, compile_guard, library
-from syncopate.device.build import _Key, _library, _specs
+from syncopate.device.build import RowStores, _Key, _library, _specs
 from syncopate.device.entry import YIELD_MARKER
 from syncopate.device.roles import COMMUNICATE_MARKER, COMPUTE_MARKER
 from syncopate.runtime.commands import UNITS
@@ -26,6 +26,7 @@ NAMES = {
     "wait_signals",
     "tile_number",
     "tile_slot",
+    "store_rows",
     "tile_sum",
     "finish_tile",
     "finish_bulk_tile",
@@ -36,6 +37,8 @@ NAMES = {
     "roles",
 }
 ROLES = frozenset({Realization.LDST_DEDICATED, Realization.LDST_COLOCATED})
+ROWS = RowStores(64, 64, "bf16", 64)
+"""Blocks whose rows are stored one by one."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +52,8 @@ def own_caches(tmp_path_factory):
 
 
 def ptx(name, num_warps=8, unit=16):
-    specs = _specs(_Key(TARGET, num_warps, unit, ROLES, True, None, None))
+    key = _Key(TARGET, num_warps, unit, ROLES, True, None, None, row_stores=ROWS)
+    specs = _specs(key)
     return compile_with(specs[name], lambda _, ttgir: ttgir, "test").asm["ptx"]
 
 
@@ -60,7 +64,7 @@ def top_level(text):
 
 @pytest.fixture(scope="module")
 def modules():
-    return library(TARGET, 8, 16, roles=ROLES, remote_loads=True)
+    return library(TARGET, 8, 16, roles=ROLES, remote_loads=True, row_stores=ROWS)
 
 
 def test_library_holds_every_function(modules):
@@ -70,7 +74,11 @@ def test_library_holds_every_function(modules):
 def test_older_targets_have_no_function_for_bulk_stores():
     roles = frozenset({Realization.LDST_DEDICATED})
     older = library(GPUTarget("cuda", 80, 32), 4, 16, roles=roles, remote_loads=True)
-    assert set(older) == NAMES - {"finish_bulk_tile", "run_commands_ldst_colocated"}
+    assert set(older) == NAMES - {
+        "finish_bulk_tile",
+        "run_commands_ldst_colocated",
+        "store_rows",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -89,7 +97,8 @@ def test_library_is_read_from_disk(modules, monkeypatch):
 
     monkeypatch.setattr("syncopate.device.build.capture_ttgir", fail)
     _library.cache_clear()
-    assert library(TARGET, 8, 16, roles=ROLES, remote_loads=True) == modules
+    again = library(TARGET, 8, 16, roles=ROLES, remote_loads=True, row_stores=ROWS)
+    assert again == modules
 
 
 def test_unit_must_be_known():
@@ -100,6 +109,12 @@ def test_unit_must_be_known():
 def test_read_tile_yields_five_values(modules):
     (marker,) = [line for line in modules["read_tile"].splitlines() if YIELD_MARKER in line]
     assert "(i32, i32, i32, i32, i32) -> i32" in marker
+
+
+def test_rows_are_stored_in_units_of_sixteen_bytes():
+    stores = [line for line in ptx("store_rows").splitlines() if "st.global" in line]
+    assert stores
+    assert all("st.global.v4.b32" in line for line in stores)
 
 
 def test_read_step_yields_three_values(modules):

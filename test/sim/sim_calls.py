@@ -92,5 +92,7 @@ def largest_error(kind: str, result: Result) -> float:
         for rank, values in enumerate(found):
             right = expected(kind, inputs, rank)
             assert values.shape == right.shape
+            if not right.size:
+                continue
             errors.append(np.abs(values - right).max() / np.abs(right).max())
     return float(np.max(errors))

@@ -10,9 +10,9 @@ from sim_calls import KINDS, SMALL, expected, gemm_calls, largest_error
 from sim_table import options_of
 
 import syncopate
-from syncopate.abi import Realization
+from syncopate.abi import NO_SLOT, Realization
 from syncopate.choices import Combine
-from syncopate.errors import PlanError, SyncopateError
+from syncopate.errors import SyncopateError
 from syncopate.kernels import (
     GemmConfig,
     add_rms_norm,
@@ -53,11 +53,36 @@ def test_all_reduce_of_odd_rows(world, rows, slots):
 
 
 @pytest.mark.parametrize("slots", SHAPES)
-@pytest.mark.parametrize(("world", "rows"), [(2, 100), (3, 130), (4, 64), (4, 70)])
+@pytest.mark.parametrize(("world", "rows"), [(2, 100), (3, 67), (4, 64), (4, 19)])
 def test_blocks_that_end_inside_tiles(world, rows, slots):
+    """Tiles may also have rows of all ranks."""
     for kind in ("reduce_scatter", "all_to_all"):
         m = rows * world - (5 if kind == "reduce_scatter" else 0)
         check(kind, gemm_calls(kind, world, (m, 72, 40), waves=(1,), slots=slots))
+
+
+@pytest.mark.parametrize("slots", SHAPES)
+def test_rows_of_several_ranks_are_sent_once(slots):
+    world, (m, n) = 3, (200, 136)
+    config = GemmConfig(block_m=128, block_n=64, num_warps=4, num_ctas=3)
+    program = gemm_calls(
+        "reduce_scatter", world, (m, n, 40), waves=(2,), slots=slots, config=config
+    )
+    # Blocks of 67, 67 and 66 rows, of tiles as wide as whole ones where they are slots.
+    columns = n if slots == "rows" else 192
+    sent = program.rank_tables(0)["commands"].column("row_bytes").sum()
+    assert sent == 67 * columns * 2
+    check("reduce_scatter", program)
+
+
+def test_many_calls_of_small_blocks():
+    """The last rank's block is shorter than the others, or empty."""
+    config = GemmConfig(block_m=64, block_n=32, num_warps=4, num_ctas=2)
+    for m in (9, 5):
+        check(
+            "reduce_scatter",
+            gemm_calls("reduce_scatter", 4, (m, 200, 40), waves=(1,), slots="tiles", config=config),
+        )
 
 
 @pytest.mark.parametrize("slots", SHAPES)
@@ -93,7 +118,7 @@ def test_code_is_shared_by_other_rows_but_not_by_other_slots():
         assert other.image is first.image, f"seed {seed}: {kind}, {m} rows"
         check(kind, other)
         assert gemm_calls(kind, 2, (256, 72, 40)).image is not first.image
-    # Blocks that end inside tiles make some of them be stored twice.
+    # Blocks that end inside tiles make some of them be stored row by row.
     whole, ragged = (gemm_calls("reduce_scatter", 2, (m, 72, 40)) for m in (256, 200))
     assert whole.image is not ragged.image
 
@@ -229,25 +254,6 @@ def test_stores_by_pointers_are_refused():
     refuse("expects tiles to be stored by a descriptor of two dimensions", gemm_pointers)
 
 
-def test_small_blocks_are_refused():
-    def add(plan, c):
-        made = [plan.produce(c[:], rank=rank) for rank in range(2)]
-        plan.reduce_scatter(c, after=made)
-
-    plan = syncopate.Plan("p", [4])
-    c = plan.buffer("c", (96, 64), "bf16")
-    made = [plan.produce(c[:], rank=rank) for rank in range(4)]
-    plan.reduce_scatter(c, after=made)
-    bind = syncopate.kernels.bind_gemm(syncopate.Tensor("a", (96, 40), "bf16"), 64, SMALL, c=c)
-    with pytest.raises(PlanError, match="in the blocks of two ranks at most, each of 24 rows"):
-        syncopate.compile(
-            syncopate.kernels.gemm,
-            plan,
-            **bind,
-            strategy=syncopate.Strategy(realization="nccl"),
-        )
-
-
 # What breaks it is found.
 
 
@@ -309,7 +315,7 @@ def max_for_sum(_, columns):
         (call_twice_as_long, "expects whole slots|goes from byte"),
         (no_engine_done, "without a wait for its copy engine|without a wait for the call before"),
         (slots_of_two_calls_swapped, "but expects one in"),
-        (slots_of_one_rank_swapped, "but on rank 0 in slots"),
+        (slots_of_one_rank_swapped, "but on rank 0 in slot"),
         (max_for_sum, "has transfer -2 and reduction 2"),
     ],
 )
@@ -323,6 +329,32 @@ def test_edited_tables_are_refused_and_found(edit, message):
         result = simulate(broken, **options_of(seed))
         found |= not result.verdict.ok or not largest_error("all_reduce", result) < TOLERANCE
     assert found
+
+
+def parts_swapped(_, columns):
+    slots = columns["slot_parts"]["slot"]
+    slots[[0, 1]] = slots[[1, 0]]
+
+
+def part_left_out(_, columns):
+    columns["slot_parts"]["slot"][0] = NO_SLOT
+
+
+def part_of_whole_tile(_, columns):
+    slots = columns["slots"]
+    split = slots["slot"] == NO_SLOT
+    slots["slot"][split] = 0
+    slots["end"][split] = slots["begin"][split]
+
+
+@pytest.mark.parametrize("edit", [parts_swapped, part_left_out, part_of_whole_tile])
+def test_edited_parts_are_refused_and_found(edit):
+    good = gemm_calls("reduce_scatter", 2, (200, 72, 40), waves=(1,), slots="tiles")
+    assert not refuse_tables(good)
+    broken = edit_tables(good, edit)
+    assert "where call" in refuse_tables(broken) or "is not in parts" in refuse_tables(broken)
+    result = simulate(broken)
+    assert not result.verdict.ok or not largest_error("reduce_scatter", result) < TOLERANCE
 
 
 def test_ranks_that_make_other_calls_are_found():
@@ -345,3 +377,5 @@ def test_default_tiles_compile():
             )
             assert program.num_ctas == 130
             assert program.grid == (130, 1, 1)
+    # Nor are those of one that stores rows by pointers more than there are.
+    gemm_calls("reduce_scatter", 2, (1000, 1024, 256), config=GemmConfig(), machine_code=True)

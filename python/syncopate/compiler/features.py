@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from syncopate.abi import NO_SLOT, Realization
+from syncopate.abi import Realization
 from syncopate.plan import Schedule
 from syncopate.runtime.commands import (
     adds_unordered,
@@ -19,6 +19,7 @@ from syncopate.runtime.commands import (
     roles_of,
 )
 from syncopate.runtime.handover import common_ring
+from syncopate.runtime.slots import count_split_rows
 
 __all__ = ["KernelFeatures", "find_features"]
 
@@ -31,14 +32,14 @@ class SlotFeatures:
         tile_rows: Rows of a slot.
         are_rows: Whether a slot is as wide as the buffer, so that columns stay where they are.
         origins: Where the code has the parts of a tile begin, as affine maps.
-        has_second: Whether some tile is stored twice.
+        split_rows: Rows of a tile, if some are stored row by row, or 0.
         inner_tiles: Sizes of the grid of tiles without the first: coordinates are made of a tile's number.
     """
 
     tile_rows: int
     are_rows: bool
     origins: tuple[str, ...]
-    has_second: bool
+    split_rows: int
     inner_tiles: tuple[int, ...]
 
 
@@ -123,20 +124,21 @@ def find_features(schedule: Schedule) -> KernelFeatures:
 
 def _find_slots(schedule: Schedule) -> SlotFeatures | None:
     """What is special about stores where library calls take tiles; None where none does."""
-    second = schedule.tables[0]["slots"].column("second")
-    if not len(second):
+    tables = schedule.tables[0]
+    if not len(tables["slots"].values):
         return None
     writes = [
         access
         for access in schedule.accesses
         if access.writes and schedule.buffers[access.buffer].slots is not None
     ]
-    slots = schedule.buffers[writes[0].buffer].slots
+    buffer = schedule.buffers[writes[0].buffer]
+    slots = buffer.slots
     assert slots is not None
     return SlotFeatures(
         tile_rows=slots.tile[0],
-        are_rows=slots.tile[1] == schedule.buffers[writes[0].buffer].shape[1],
+        are_rows=slots.tile[1] == buffer.shape[1],
         origins=tuple(access.map for access in writes),
-        has_second=bool((second != NO_SLOT).any()),
+        split_rows=count_split_rows(tables),
         inner_tiles=tuple(schedule.tiles[1:]),
     )

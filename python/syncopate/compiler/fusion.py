@@ -8,6 +8,7 @@ whoever has code for these need not ask for it.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -164,8 +165,21 @@ class Fusion:
             ring=features.ring,
             unordered=features.unordered,
             counted=features.counted,
+            row_stores=self._find_row_stores(),
             profile=self.profile,
         )
+
+    def _find_row_stores(self) -> device.RowStores | None:
+        """How blocks of tiles are stored row by row, if some are: those of the descriptor by which tiles are stored."""
+        slots = self.features.slots
+        if slots is None or not slots.split_rows:
+            return None
+        argument = self.features.stored[0][0]
+        block = re.search(r"\[(\d+), ?(\d+)\]", self._spec.signature[argument])
+        buffer = next(b for b in self.schedule.buffers if b.name == self.schedule.bound[argument])
+        # What is stored by anything else, a pass refuses.
+        rows, columns = map(int, block.groups()) if block else (0, 0)
+        return device.RowStores(rows, columns, buffer.dtype, slots.split_rows) if rows else None
 
     @functools.cached_property
     def input(self) -> str:

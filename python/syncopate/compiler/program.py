@@ -91,7 +91,7 @@ class Program:
         return (self.comm_ctas + self.num_ctas, 1, 1)
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots.
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots, slot_parts.
 
         Raises:
             SyncopateError: The program has no such rank.

@@ -4,13 +4,20 @@
 spelling drifts between versions: they move these functions' bodies into place.
 """
 
-from syncopate.device.build import COMMUNICATION_REGISTERS, TMA_ADDED, library, source_hash
+from syncopate.device.build import (
+    COMMUNICATION_REGISTERS,
+    TMA_ADDED,
+    RowStores,
+    library,
+    source_hash,
+)
 from syncopate.device.guard import compile_guard
 from syncopate.device.remap import compile_remap
 
 __all__ = [
     "COMMUNICATION_REGISTERS",
     "TMA_ADDED",
+    "RowStores",
     "compile_guard",
     "compile_remap",
     "library",

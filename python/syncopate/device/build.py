@@ -5,7 +5,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from syncopate.device.copy import COPY_WARPS
 from syncopate.dtypes import DTYPES
 from syncopate.runtime.commands import UNITS
 
-__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "library", "source_hash"]
+__all__ = ["COMMUNICATION_REGISTERS", "TMA_ADDED", "RowStores", "library", "source_hash"]
 
 COMMUNICATION_REGISTERS: Final = 40
 """Registers per thread of a co-located role that copies: what is left beside eight computing warps with 232 each."""
@@ -32,6 +32,23 @@ REDUCTION_REGISTERS: Final = 64
 
 TMA_ADDED: Final = ("f32", "bf16", "f16", "i32")
 """Element types, as MLIR spells them, that TMA can add."""
+
+
+@dataclass(frozen=True)
+class RowStores:
+    """The stores of a kernel some of whose tiles are stored row by row.
+
+    Attributes:
+        rows: Rows of the blocks that it stores.
+        columns: Columns of them.
+        dtype: Type of their elements, as MLIR spells it.
+        tile_rows: Rows of a tile for which there are slots; further ones are stored nowhere.
+    """
+
+    rows: int
+    columns: int
+    dtype: str
+    tile_rows: int
 
 
 def library(
@@ -45,6 +62,7 @@ def library(
     ring: Realization | None = None,
     unordered: bool = False,
     counted: bool = False,
+    row_stores: RowStores | None = None,
     profile: bool = False,
 ) -> Mapping[str, str]:
     """Returns the generic-form TTGIR module of every device function, by name.
@@ -52,8 +70,9 @@ def library(
     The names are ``read_tile``, ``tile_steps``, ``read_step``, ``input_rows``, ``wait_signals``, ``tile_sum``,
     ``tile_slot``, ``finish_tile``,
     ``open_call``, ``close_call``, ``roles``, the outline of a kernel with the given roles, and ``run_commands_R`` for
-    each realization R of them; on targets with TMA also ``finish_bulk_tile``. Each module holds one function, a single
-    block that ends in a return and calls nothing. The result is kept in memory and on disk.
+    each realization R of them; on targets with TMA also ``finish_bulk_tile``, and ``store_rows`` if rows of tiles are
+    stored one by one. Each module holds one function, a single block that ends in a return and calls nothing. The
+    result is kept in memory and on disk.
 
     Args:
         target: GPU to compile for.
@@ -66,6 +85,7 @@ def library(
         ring: Of the co-located roles the one that tiles hand commands over to, if they do.
         unordered: Whether some of them add to what others may be adding to at the same time.
         counted: Whether rows of commands, or what tiles need, are read at run time.
+        row_stores: What is stored row by row, if anything is.
         profile: Whether roles leave records of what they do.
 
     Raises:
@@ -84,6 +104,7 @@ def library(
             ring,
             unordered,
             counted,
+            row_stores,
             profile,
         )
     )
@@ -102,6 +123,7 @@ class _Key:
     ring: Realization | None = None
     unordered: bool = False
     counted: bool = False
+    row_stores: RowStores | None = None
     profile: bool = False
 
 
@@ -120,7 +142,7 @@ def _library(key: _Key) -> Mapping[str, str]:
     roles = sorted(role.spelling for role in key.roles)
     text = (
         f"{triton.__version__}-{key.target}-{key.num_warps}-{key.unit}-{roles}-{key.remote_loads}-{key.reduced}-"
-        f"{key.ring}-{key.unordered}-{key.counted}-{key.profile}-{source_hash()}"
+        f"{key.ring}-{key.unordered}-{key.counted}-{key.row_stores}-{key.profile}-{source_hash()}"
     )
     path = cache_folder("device") / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
     if path.exists():
@@ -167,6 +189,21 @@ def _specs(key: _Key) -> dict[str, KernelSpec]:
             PROFILE=key.profile,
         ),
     }
+    if key.row_stores is not None:
+        block_rows, columns, dtype, tile_rows = astuple(key.row_stores)
+        specs["store_rows"] = _spec(
+            key,
+            entry.store_rows,
+            "rows",
+            "row",
+            "column",
+            ROWS=block_rows,
+            COLUMNS=columns,
+            ELEMENT=_element(dtype),
+            TILE_ROWS=tile_rows,
+            RUN=16 // DTYPES[dtype].nbytes,
+            WARPS=key.num_warps,
+        )
     if hopper:
         specs["finish_bulk_tile"] = _spec(
             key, entry.finish_tile, "tile", TMA_STORES=True, RING=ring, PROFILE=key.profile

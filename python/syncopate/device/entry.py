@@ -17,6 +17,7 @@ from syncopate.device.copy import run_commands_ldst
 from syncopate.device.copy_tma import run_commands_tma
 from syncopate.device.roles import roles
 from syncopate.device.signals import wait_signals
+from syncopate.device.store_rows import store_rows
 from syncopate.device.tile import (
     finish_tile,
     input_rows,
@@ -39,6 +40,7 @@ __all__ = [
     "roles",
     "run_commands_ldst",
     "run_commands_tma",
+    "store_rows",
     "tile_number_entry",
     "tile_slot_entry",
     "tile_steps_entry",
@@ -120,12 +122,12 @@ def tile_sum_entry(ctx, tile):
 
 @triton.jit
 def tile_slot_entry(ctx, tile):
-    """Yields the slots in which a tile is stored."""
-    slot, second = tile_slot(ctx, tile)
+    """Yields where a tile is stored."""
+    slot, rows = tile_slot(ctx, tile)
     tl.inline_asm_elementwise(
         "// syncopate.yield\nmov.b32 $0, 0;\n// $1 $2",
         "=r,r,r",
-        [slot, second],
+        [slot, rows],
         dtype=tl.int32,
         is_pure=False,
         pack=1,

@@ -32,7 +32,7 @@ from syncopate.device.abi import (
     TILE_GROUP_ACCUMULATES,
     TILE_GROUP_GROUP,
     TILE_GROUP_RECORD,
-    TILE_GROUP_SECOND,
+    TILE_GROUP_ROWS,
     TILE_GROUP_SLOT,
     TILE_GROUP_STRIDE,
     TILE_GROUP_WAIT_BEGIN,
@@ -153,9 +153,12 @@ def tile_sum(ctx, tile):
 
 @triton.jit
 def tile_slot(ctx, tile):
-    """Returns the slot in which a tile, row-major in the grid, is stored, and the second one, or -1, i32."""
+    """Returns the slot in which a tile, row-major in the grid, is stored, and where those of its rows are, i32.
+
+    One of the two is -1: a tile is stored whole or row by row.
+    """
     row = _tile_group(ctx, tile)
-    return tl.load(row + TILE_GROUP_SLOT), tl.load(row + TILE_GROUP_SECOND)
+    return tl.load(row + TILE_GROUP_SLOT), tl.load(row + TILE_GROUP_ROWS)
 
 
 @triton.jit

@@ -22,8 +22,9 @@ __all__ = ["Access", "Schedule", "read_schedule"]
 
 _TABLES = ("tiles", "waits", "commands", "signals", "calls", "groups", "tile_groups")
 _LEFT_OUT = {
-    "slots": ("call", "slot", "second"),
-    "outputs": ("row", "rows", "column", "slot", "inside"),
+    "slots": ("call", "slot", "begin", "end"),
+    "slot_parts": ("row", "rows", "slot"),
+    "outputs": ("row", "rows", "column", "slot"),
     "steps": ("step", "wait_begin", "wait_end"),
     "tile_steps": ("begin", "end"),
 }

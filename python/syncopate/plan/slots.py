@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from syncopate.abi import NO_SLOT
 from syncopate.runtime.interface import BufferSpec, SlotRows, Table, TileSlots
+from syncopate.runtime.slots import count_split_rows
 
 __all__ = ["place_slots"]
 
@@ -24,18 +25,24 @@ def place_slots(
     result = list(buffers)
     if layout is None:
         return tuple(result)
-    stored = {
-        slot
-        for column in ("slot", "second")
-        for slot in tables[0]["slots"].column(column).tolist()
-        if slot != NO_SLOT
-    }
+    stored = _find_stored(tables[0])
     outputs = tuple(
         tuple(SlotRows(*row) for row in of_rank["outputs"].values.tolist()) for of_rank in tables
     )
     for row in layout.rows():
-        slots = TileSlots(
-            (row["rows"], row["columns"]), row["count"], tuple(sorted(stored)), outputs
-        )
+        slots = TileSlots((row["rows"], row["columns"]), row["count"], stored, outputs)
         result[row["buffer"]] = replace(buffers[row["buffer"]], slots=slots)
     return tuple(result)
+
+
+def _find_stored(tables: Mapping[str, Table]) -> tuple[tuple[int, int], ...]:
+    """The ranges of slots in which tiles are stored: first, and number."""
+    slot = tables["slots"].column("slot")
+    # Where slots are rows, a tile that is whole has as many as it has rows.
+    height = count_split_rows(tables) or 1
+    ranges = {(at, height) for at in slot[slot != NO_SLOT].tolist()}
+    parts = tables["slot_parts"]
+    for at, count in zip(parts.column("slot").tolist(), parts.column("rows").tolist(), strict=True):
+        if at != NO_SLOT:
+            ranges.add((at, count))
+    return tuple(sorted(ranges))

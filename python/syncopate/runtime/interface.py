@@ -78,39 +78,38 @@ class Region:
 
 
 class SlotRows(NamedTuple):
-    """Rows of an output, in one column of tiles, that lie in one slot, one behind the other.
+    """Rows of an output, in one column of tiles, that lie in slots, one behind the other.
 
     Attributes:
         row: The first of them, in the output.
         rows: How many.
         column: The column of tiles.
-        slot: The slot.
-        inside: Its row in which the first of them lies.
+        slot: The slot in whose first row the first of them lies.
     """
 
     row: int
     rows: int
     column: int
     slot: int
-    inside: int
 
 
 @dataclass(frozen=True)
 class TileSlots:
     """How a buffer holds tiles where a collective is library calls: each in a slot, one below the other.
 
-    A slot may hold a whole row of tiles, which then counts as one tile.
+    A slot may hold a whole row of tiles, which then counts as one tile. Or it is one row of either, if some tile has
+    rows of several ranks.
 
     Attributes:
         tile: Rows and columns of a slot.
         count: Number of slots, those included that stay empty.
-        stored: Slots in which tiles are stored, ascending.
+        stored: Ranges of slots in which tiles are stored, first and number, ascending.
         outputs: For each rank, where its output lies; nothing if that does not lie in slots.
     """
 
     tile: tuple[int, int]
     count: int
-    stored: tuple[int, ...]
+    stored: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[SlotRows, ...], ...]
 
 
@@ -163,9 +162,9 @@ def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
     slots, (rows, columns) = spec.slots, spec.outputs[rank][0].sizes
     result: Int64Array = np.full((rows, -(-columns // slots.tile[1])), -1, np.int64)
     places = np.asarray(slots.outputs[rank], np.int64).reshape(-1, len(SlotRows._fields))
-    row, count, column, slot, inside = places.T
+    row, count, column, slot = places.T
     step = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    begin = np.repeat(slot * slots.tile[0] + inside, count)
+    begin = np.repeat(slot * slots.tile[0], count)
     result[np.repeat(row, count) + step, np.repeat(column, count)] = begin + step
     return result
 
@@ -473,7 +472,7 @@ class Program(Protocol):
         """Whether the kernel leaves records of what it does when."""
 
     def rank_tables(self, rank: int) -> Mapping[str, Table]:
-        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots."""
+        """The tables of one rank: tiles, waits, commands, signals, calls, groups, tile_groups, slots, slot_parts."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from syncopate.runtime.handover import (
     tile_numbers,
 )
 from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
+from syncopate.runtime.slots import count_slot_rows, find_stored, pack_slots
 
 _SPARE_UNITS = 1 << 16
 _WORD_BYTES = 4
@@ -70,6 +71,7 @@ class TableLayout:
     commands: int
     groups: int
     tile_groups: int
+    slot_rows: int
     records: int
     nbytes: int
     num_commands: int
@@ -153,7 +155,8 @@ def layout_tables(tables: Mapping[str, Table], ctas: int) -> TableLayout:
     num_groups = len(tables["groups"].values)
     tile_groups_at = abi.align(groups_at + 4 * abi.GROUP_STRIDE * num_groups)
     tile_groups = len(tables["tile_groups"].values)
-    records_at = abi.align(tile_groups_at + 4 * abi.TILE_GROUP_STRIDE * tile_groups)
+    slot_rows_at = abi.align(tile_groups_at + 4 * abi.TILE_GROUP_STRIDE * tile_groups)
+    records_at = abi.align(slot_rows_at + 4 * count_slot_rows(tables))
     return TableLayout(
         tiles=tiles_at,
         steps=steps_at,
@@ -162,6 +165,7 @@ def layout_tables(tables: Mapping[str, Table], ctas: int) -> TableLayout:
         commands=commands_at,
         groups=groups_at,
         tile_groups=tile_groups_at,
+        slot_rows=slot_rows_at,
         records=records_at,
         nbytes=abi.align(records_at + 4 * ctas),
         num_commands=len(device),
@@ -243,7 +247,8 @@ def link_rank(
     rows[:, TileGroupField.RECORD] = handover.record
     if "slots" in tables and len(tables["slots"].values):
         rows[:, TileGroupField.SLOT] = _as_int32(rank, tables, "slots", "slot")
-        rows[:, TileGroupField.SECOND] = _as_int32(rank, tables, "slots", "second")
+        rows[:, TileGroupField.ROWS], found = pack_slots(tables)
+        part(where.slot_rows, np.int32, len(found), 1)[:, 0] = found
     part(where.records, np.int32, program.num_ctas, 1)[:, 0] = handover.records
 
     calls = tables["calls"].rows()[0]
@@ -274,11 +279,16 @@ def link_rank(
         ContextWord.INPUT_END: local[1],
         ContextWord.GROUPS: own.upload + where.groups,
         ContextWord.TILE_GROUPS: own.upload + where.tile_groups,
+        ContextWord.SLOT_ROWS: own.upload + where.slot_rows,
         ContextWord.RECORDS: own.upload + where.records,
         ContextWord.PROFILE: own.profile,
         ContextWord.PROFILE_RECORDS: own.records,
         ContextWord.GROUP_COUNTERS: own.state + 4 * abi.state_words(where.num_commands, 0),
     }
+    stored = find_stored(program.buffers, tables)
+    if stored is not None:
+        words[ContextWord.SLOTS] = addresses.buffers[rank][stored]
+        words[ContextWord.SLOT_COLUMNS] = program.buffers[stored].memory_shape[-1]
     if calls["needs_buffer"] != abi.NO_BUFFER:
         needs = addresses.buffers[rank][calls["needs_buffer"]]
         words[ContextWord.NEEDS] = needs + _WORD_BYTES * calls["needs_index"]
@@ -408,13 +418,14 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
     """Checks every number once, before the upload: a wrong one would be a stray write into a peer's memory."""
     signals, world = program.signal_layout, program.world_size
 
-    def within(table: str, column: str, limit: int) -> None:
+    def within(table: str, column: str, limit: int, least: int = 0) -> None:
         values = tables[table].column(column)
-        bad = np.flatnonzero((values < 0) | (values >= limit))
+        bad = np.flatnonzero((values < least) | (values >= limit))
         if bad.size:
             value = values[bad[0]]
             raise InternalError(
-                f"rank {rank}, table {table}, row {bad[0]}: expects {column} to be in [0, {limit}), but got {value}"
+                f"rank {rank}, table {table}, row {bad[0]}: expects {column} to be in [{least}, {limit}), "
+                f"but got {value}"
             )
 
     def ranges(table: str, begin: str, end: str, limit: int) -> None:
@@ -441,6 +452,13 @@ def _check_tables(program: Program, rank: int, tables: Mapping[str, Table]) -> N
         within("commands", name, len(program.buffers))
     for table in ("tiles", "commands", "tile_groups"):
         ranges(table, "wait_begin", "wait_end", num_waits)
+    stored = find_stored(program.buffers, tables)
+    if stored is not None:
+        slots = program.buffers[stored].slots
+        ranges("slots", "begin", "end", len(tables["slot_parts"].values))
+        within("slot_parts", "rows", 1 << 31)
+        for table in ("slots", "slot_parts"):
+            within(table, "slot", slots.count if slots else 0, abi.NO_SLOT)
     if _count_steps(tables):
         ranges("steps", "wait_begin", "wait_end", num_waits)
         ranges("tile_steps", "begin", "end", _count_steps(tables))

@@ -189,6 +189,6 @@ def _stored(spec: BufferSpec, op: Call) -> Iterator[tuple[int, int]]:
     """Where a rank has stored what a call reads, and how many bytes: slots without a tile hold what nobody uses."""
     assert spec.slots is not None
     size = spec.nbytes // spec.slots.count
-    for slot in spec.slots.stored:
+    for slot, count in spec.slots.stored:
         if op.src_offset <= slot * size < op.src_offset + op.read_bytes:
-            yield slot * size, size
+            yield slot * size, count * size
