@@ -85,8 +85,10 @@ def Chunk_AllReduceOp : Chunk_InPlaceCollectiveOp<"all_reduce",
 }
 
 def Chunk_AllToAllOp : Chunk_CollectiveOp<"all_to_all",
-    (ins Chunk_BufferType:$src, Chunk_BufferType:$dst, I64Attr:$axis),
-    "$src `to` $dst `axis` $axis ", "type($src) `to` type($dst)"> {
+    (ins Chunk_BufferType:$src, Chunk_BufferType:$dst, I64Attr:$axis,
+         OptionalAttr<DenseI64ArrayAttr>:$rows),
+    "$src `to` $dst `axis` $axis (`rows` $rows^)? ",
+    "type($src) `to` type($dst)"> {
   let summary = "send each member's blocks to all members";
   let description = [{
     Every member holds all blocks of `src`; afterwards block j of member i is in
@@ -102,14 +104,31 @@ def Chunk_AllToAllOp : Chunk_CollectiveOp<"all_to_all",
     * (all_to_all_c1) `src` and `dst` are two buffers.
     * (all_to_all_c2) both have the same element type.
     * (all_to_all_c3) both have the same shape, but that along the axis `dst`
-      has the number of members times ceil(dimension of `src` / members) rows.
+      has the number of members times ceil(dimension of `src` / members) rows;
+      with `rows`, any multiple of the number of members.
+    * (all_to_all_c4) `rows` has an element for each member and row of `dst`,
+      a row of `src` or -1; of a member none twice.
 
-    Example: `%t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !chunk.buffer<3x4xf32> to !chunk.buffer<4x4xf32>`.
+    With `rows`, members send rows instead of blocks: for member after member,
+    it has as many elements as `dst` has rows, each the row of `src` that is
+    sent, block by block as the member's own rows would lie in `src`. What
+    stands at j times the rows of a block plus k goes to member j, and is row k
+    of the member's block of `dst` there. For -1 nothing is sent, and the row of
+    `dst` stays as it is.
+
+    Examples: `%t = chunk.all_to_all %a to %b axis 0 group [0, 1] : !chunk.buffer<3x4xf32> to !chunk.buffer<4x4xf32>`,
+    `%t = chunk.all_to_all %a to %b axis 0 rows [2, 0, 1, -1, 0, -1, 1, 2] group [0, 1] : !chunk.buffer<3x4xf32> to !chunk.buffer<4x4xf32>`.
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Offsets in `dst` at which what comes from a member begins.
-    ::llvm::SmallVector<int64_t, 4> getSlot(int64_t member);
+    /// A rectangle of `src` and where it comes to lie in `dst`.
+    struct Piece {
+      ::llvm::SmallVector<int64_t, 4> srcOffsets, dstOffsets, sizes;
+    };
+    /// What one member sends to another.
+    ::llvm::SmallVector<Piece> getPieces(int64_t from, int64_t to);
+    /// The same as rows of `src`, or -1, if it is said by rows.
+    ::llvm::ArrayRef<int64_t> getRowsOf(int64_t from, int64_t to);
   }];
   let extraClassDefinition = [{
     std::optional<int64_t> $cppClass::getCutAxis() { return getAxis(); }

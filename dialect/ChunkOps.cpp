@@ -162,9 +162,42 @@ SmallVector<BufferOp> PlanOp::getBuffers() {
 // AllToAllOp
 //===----------------------------------------------------------------------===//
 
-SmallVector<int64_t, 4> AllToAllOp::getSlot(int64_t member) {
-  return getBlock(getDst().getType(), getAxis(), getGroup().size(), member)
-      .first;
+ArrayRef<int64_t> AllToAllOp::getRowsOf(int64_t from, int64_t to) {
+  int64_t all = getDst().getType().getShape()[getAxis()];
+  int64_t block = all / static_cast<int64_t>(getGroup().size());
+  return getRows()->slice(from * all + to * block, block);
+}
+
+SmallVector<AllToAllOp::Piece> AllToAllOp::getPieces(int64_t from, int64_t to) {
+  auto members = static_cast<int64_t>(getGroup().size());
+  auto axis = static_cast<int64_t>(getAxis());
+  auto [place, room] = getBlock(getDst().getType(), axis, members, from);
+  SmallVector<Piece> pieces;
+  if (!getRows()) {
+    auto [offsets, sizes] = getBlock(getSrc().getType(), axis, members, to);
+    if (sizes[axis] > 0)
+      pieces.push_back({offsets, place, sizes});
+    return pieces;
+  }
+  for (auto [k, row] : llvm::enumerate(getRowsOf(from, to))) {
+    if (row < 0)
+      continue;
+    int64_t at = place[axis] + static_cast<int64_t>(k);
+    if (!pieces.empty()) {
+      Piece &last = pieces.back();
+      int64_t size = last.sizes[axis];
+      if (last.srcOffsets[axis] + size == row &&
+          last.dstOffsets[axis] + size == at) {
+        ++last.sizes[axis];
+        continue;
+      }
+    }
+    pieces.push_back({place, place, room});
+    pieces.back().srcOffsets[axis] = row;
+    pieces.back().dstOffsets[axis] = at;
+    pieces.back().sizes[axis] = 1;
+  }
+  return pieces;
 }
 
 //===----------------------------------------------------------------------===//

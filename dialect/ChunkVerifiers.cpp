@@ -12,6 +12,7 @@
 #include "dialect/ChunkVerifiers.h"
 
 #include "mlir/IR/AffineMap.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
@@ -405,11 +406,35 @@ LogicalResult AllToAllOp::verify() {
            << src.getElementType() << " and " << dst.getElementType();
   SmallVector<int64_t> shape(src.getShape()); // all_to_all_c3
   auto members = static_cast<int64_t>(getGroup().size());
-  int64_t &rows = shape[getAxis()];
-  rows = llvm::divideCeilSigned(rows, members) * members;
+  int64_t held = shape[getAxis()], &rows = shape[getAxis()];
+  bool fits = getRows() && dst.getRank() == src.getRank() &&
+              dst.getShape()[getAxis()] % members == 0;
+  rows = fits ? dst.getShape()[getAxis()]
+              : llvm::divideCeilSigned(rows, members) * members;
   if (dst.getShape() != ArrayRef(shape))
     return emitOpError() << "expects dst to have shape [" << shape
                          << "], but got [" << dst.getShape() << "]";
+  if (getRows()) { // all_to_all_c4
+    if (static_cast<int64_t>(getRows()->size()) != members * rows)
+      return emitOpError() << "expects " << members * rows
+                           << " rows, one for each row of dst at each of "
+                           << members << " members, but got "
+                           << getRows()->size();
+    for (int64_t member = 0; member < members; ++member) {
+      llvm::BitVector seen(held);
+      for (int64_t row : getRows()->slice(member * rows, rows)) {
+        if (row < -1 || row >= held)
+          return emitOpError() << "expects rows to be in [-1, " << held
+                               << "), but got " << row;
+        if (row >= 0 && seen.test(row))
+          return emitOpError()
+                 << "expects member " << member
+                 << " to send each row once, but got row " << row << " twice";
+        if (row >= 0)
+          seen.set(row);
+      }
+    }
+  }
   auto collective = cast<CollectiveOpInterface>(getOperation());
   return verifySlices(*this, src, dst, collective.getBlock(0).second);
 }

@@ -56,7 +56,9 @@ LogicalResult requireSlots(const TileSlots &slots, KernelOp kernel,
     for (auto [tile, row] :
          llvm::enumerate(getRows<SlotRow>(table->getValues()))) {
       calls.insert(row.call);
-      int64_t count = slots.getParts(tile).size();
+      int64_t count = slots.isWhole(tile)
+                          ? 0
+                          : slots.getPieces(tile, schedule.getRank()).size();
       valid &= row.parts.end - row.parts.begin == count &&
                row.parts.begin >= 0 && row.parts.end <= parts->getNumRows();
     }

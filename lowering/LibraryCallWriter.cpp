@@ -18,7 +18,11 @@ void TableWriter::writeLibraryCalls() {
   const TileSlots &slots = *sources.slots;
   LibraryCall kind = getLibraryCall(collective);
   auto rows = getRows<SlotRow>(schedule.getSlots()->getValues());
-  auto slotParts = getRows<SlotPartRow>(schedule.getSlotParts()->getValues());
+  std::vector<TileSlots::Slots> ofRanks(graph.getPlan().getNumRanks());
+  for (ScheduleOp other : graph.getPlan().getBody().getOps<ScheduleOp>())
+    ofRanks[other.getRank()] = {
+        getRows<SlotRow>(other.getSlots()->getValues()),
+        getRows<SlotPartRow>(other.getSlotParts()->getValues())};
   int64_t reduction = kNoReduction, bytes = slots.getSlotBytes();
   if (auto op = dyn_cast<AllReduceOp>(*collective))
     reduction = 1 + static_cast<int64_t>(op.getReduction());
@@ -57,8 +61,8 @@ void TableWriter::writeLibraryCalls() {
   }
   schedule.setOutputsAttr(TableAttr::get(
       schedule.getContext(), kOutputColumns,
-      getValues<OutputRow>(slots.getOutputs(rows, slotParts, calls, rank))));
-  // All ranks have the same slots.
+      getValues<OutputRow>(slots.getOutputs(ofRanks, calls, rank))));
+  // All ranks have as many slots.
   SmallVector<SlotBufferRow> buffers;
   for (auto [buffer, row] : slots.getBuffers(calls)) {
     buffers.push_back(row);

@@ -51,14 +51,15 @@ struct AssignSlots : impl::AssignSlotsPassBase<AssignSlots> {
       orders.emplace_back(tiles->begin(), tiles->end());
     }
     std::vector<int64_t> order = sortTiles(findLastPositions(orders));
-    TileSlots::Assignment assigned = slots->assign(order, counts);
-    auto tiles = TableAttr::get(&getContext(), kSlotColumns,
-                                getValues<SlotRow>(assigned.tiles));
-    auto parts = TableAttr::get(&getContext(), kSlotPartColumns,
-                                getValues<SlotPartRow>(assigned.parts));
+    std::optional<TileSlots::Assignment> assigned;
     for (ScheduleOp schedule : schedules) {
-      schedule.setSlotsAttr(tiles);
-      schedule.setSlotPartsAttr(parts);
+      if (!assigned || slots->isRouted())
+        assigned = slots->assign(order, counts, schedule.getRank());
+      schedule.setSlotsAttr(TableAttr::get(
+          &getContext(), kSlotColumns, getValues<SlotRow>(assigned->tiles)));
+      schedule.setSlotPartsAttr(
+          TableAttr::get(&getContext(), kSlotPartColumns,
+                         getValues<SlotPartRow>(assigned->parts)));
     }
   }
 };

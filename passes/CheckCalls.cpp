@@ -47,22 +47,20 @@ public:
              << tables.getSlots().size();
     for (auto [tile, row] : llvm::enumerate(tables.getSlots())) {
       const SlotRow &other = first.getSlots()[tile];
-      if (row.call != other.call || row.slot != other.slot ||
-          getValues(getParts(tables, row)) != getValues(getParts(first, other)))
-        return reportTile(tile)
-               << "is in slot " << row.slot << " of call " << row.call
-               << ", or in "
-               << "parts, but on rank 0 in slot " << other.slot << " of call "
-               << other.call << ", or in others";
+      if (row.call != other.call)
+        return reportTile(tile) << "is in call " << row.call
+                                << ", but on rank 0 in call " << other.call;
+      if (!slots.isRouted() &&
+          (row.slot != other.slot || getValues(getParts(tables, row)) !=
+                                         getValues(getParts(first, other))))
+        return reportTile(tile) << "is not in the slots that it has on rank 0";
     }
-    if (failed(checkTiles()))
-      return failure();
-    return checkOutputs();
+    return checkTiles();
   }
 
-private:
-  /// The host looks for results where the commands leave them.
-  LogicalResult checkOutputs() {
+  /// The host looks for results where the commands leave them. The slots of all
+  /// ranks have been checked.
+  LogicalResult checkOutputs(ArrayRef<TileSlots::Slots> ofRanks) {
     std::vector<TileSlots::Call> calls;
     for (auto [begin, count] : llvm::zip(begins, perPart))
       calls.push_back({begin, count});
@@ -70,8 +68,7 @@ private:
     ArrayRef<int64_t> said = schedule.getOutputs()
                                  ? schedule.getOutputs()->getValues()
                                  : ArrayRef<int64_t>();
-    auto expected =
-        slots.getOutputs(tables.getSlots(), tables.getSlotParts(), calls, rank);
+    auto expected = slots.getOutputs(ofRanks, calls, rank);
     if (said != getValues<OutputRow>(expected))
       return schedule.emitOpError()
              << "expects outputs to say in which slots its " << calls.size()
@@ -89,6 +86,7 @@ private:
     return success();
   }
 
+private:
   InFlightDiagnostic reportTile(int64_t tile) {
     auto coordinates = KernelDependence::getCoordinates(kernel, tile);
     return tables.getSchedule().emitOpError()
@@ -211,12 +209,12 @@ private:
   LogicalResult checkSlots(int64_t tile, const SlotRow &row,
                            std::vector<Claim> &claims) {
     bool isWhole = slots.isWhole(tile);
+    SmallVector<TileSlots::Piece> pieces = slots.getPieces(tile, rank);
     SmallVector<SlotPartRow> parts(getParts(tables, row));
-    SmallVector<SlotPartRow> expected = slots.getParts(tile);
-    bool isRight =
-        isWhole == (row.slot != kNoSlot) && parts.size() == expected.size();
-    for (auto [found, part] : llvm::zip(parts, expected))
-      isRight &= found.row == part.row && found.rows == part.rows;
+    bool isRight = isWhole == (row.slot != kNoSlot) &&
+                   parts.size() == (isWhole ? 0 : pieces.size());
+    for (auto [found, piece] : llvm::zip(parts, pieces))
+      isRight &= found.row == piece.rows.begin && found.rows == piece.size();
     if (!isRight)
       return reportTile(tile)
              << (isWhole ? "is in parts, but lies in the block of one rank"
@@ -224,19 +222,18 @@ private:
                            "each rank");
     if (isWhole)
       parts.push_back({0, 0, row.slot});
-    for (auto [index, found] : llvm::enumerate(parts)) {
-      int64_t part = slots.getPart(tile) + index;
-      bool isNowhere = part > slots.getLastPart(tile);
-      int64_t count = isNowhere ? 0 : slots.countSlots(tile, part);
-      int64_t first = begins[row.call] + part * perPart[row.call];
+    for (auto [found, piece] : llvm::zip(parts, pieces)) {
+      int64_t count = slots.storesRows() ? piece.size() : 1;
+      int64_t first = begins[row.call] + piece.part * perPart[row.call];
       int64_t end = first + perPart[row.call];
-      if (isNowhere ? found.slot != kNoSlot
-                    : found.slot < first || found.slot + count > end)
+      if (!piece.isSent())
+        std::tie(first, end, count) = std::tuple(kNoSlot, kNoSlot + 1, 1);
+      if (found.slot < first || found.slot + count > end)
         return reportTile(tile)
                << "is in slot " << found.slot << ", but expects one in ["
                << first << ", " << end << "), where call " << row.call
                << " has its part";
-      if (!isNowhere)
+      if (piece.isSent())
         claims.push_back(
             {found.slot, count, slots.getUnit(tile), found.row, tile});
     }
@@ -274,9 +271,16 @@ LogicalResult syncopate::checkLibraryCalls(PlanGraph &graph, KernelOp kernel,
   FailureOr<TileSlots> slots = TileSlots::find(kernel, collective);
   if (failed(slots))
     return failure();
-  for (const ScheduleTables &mine : tables)
-    if (failed(Checker(graph, kernel, collective, *slots, mine, order)
-                   .check(tables.front())))
+  std::vector<Checker> checkers;
+  std::vector<TileSlots::Slots> ofRanks;
+  for (const ScheduleTables &mine : tables) {
+    checkers.emplace_back(graph, kernel, collective, *slots, mine, order);
+    if (failed(checkers.back().check(tables.front())))
+      return failure();
+    ofRanks.push_back({mine.getSlots(), mine.getSlotParts()});
+  }
+  for (Checker &checker : checkers)
+    if (failed(checker.checkOutputs(ofRanks)))
       return failure();
   // That ranks agree on how many tiles each call has follows from their slots,
   // which are alike; but not that of slots nobody has.

@@ -224,16 +224,17 @@ public:
                         static_cast<int64_t>(broadcast.getRoot()), group);
     for (auto [member, owner] : llvm::enumerate(group)) {
       std::string name = "block " + std::to_string(member);
+      if (auto exchange = dyn_cast<AllToAllOp>(op)) {
+        for (auto [number, source] : llvm::enumerate(group))
+          for (const auto &piece : exchange.getPieces(number, member))
+            if (failed(checkBlock(name, Box(piece.srcOffsets, piece.sizes),
+                                  source, owner, piece.dstOffsets)))
+              return failure();
+        continue;
+      }
       Box block = getBlock(member);
       if (block.isEmpty())
         continue;
-      if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-        for (auto [number, source] : llvm::enumerate(group))
-          if (failed(checkBlock(name, block, source, owner,
-                                exchange.getSlot(number))))
-            return failure();
-        continue;
-      }
       // Who has a part in the block, and who holds it in the end.
       ArrayRef<int64_t> sources = reduction ? group : ArrayRef(owner);
       ArrayRef<int64_t> holders =

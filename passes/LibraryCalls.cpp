@@ -121,7 +121,8 @@ LogicalResult syncopate::verifyLibraryCall(CollectiveOpInterface collective) {
            << "expects axis 0, to be library calls, but got "
            << *collective.getCutAxis();
   int64_t ranks = plan.getNumRanks();
-  if (isa<AllToAllOp>(collective) && type.getShape().front() % ranks)
+  auto exchange = dyn_cast<AllToAllOp>(*collective);
+  if (exchange && !exchange.getRows() && type.getShape().front() % ranks)
     return collective->emitOpError()
            << "expects blocks of one size, to be library calls, but got "
            << type.getShape().front() << " rows for " << ranks << " ranks";
@@ -186,6 +187,20 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
     result.parts = collective.getGroup().size();
     result.blockRows = collective.getBlock(0).second.front();
   }
+  auto exchange = dyn_cast<AllToAllOp>(*collective);
+  if (exchange && exchange.getRows()) {
+    int64_t rows = collective.getSrc().getType().getShape().front();
+    result.blockRows =
+        exchange.getDst().getType().getShape().front() / result.parts;
+    for (int64_t from = 0; from < result.parts; ++from) {
+      result.placeOf.emplace_back(rows, -1);
+      for (int64_t to = 0; to < result.parts; ++to)
+        for (auto [k, row] : llvm::enumerate(exchange.getRowsOf(from, to)))
+          if (row >= 0)
+            result.placeOf.back()[row] =
+                to * result.blockRows + static_cast<int64_t>(k);
+    }
+  }
   int64_t blockRows = result.blockRows;
   for (int64_t tile = 0, e = kernel.getNumTiles(); tile < e; ++tile) {
     auto coordinates = KernelDependence::getCoordinates(kernel, tile);
@@ -217,6 +232,9 @@ FailureOr<TileSlots> TileSlots::find(KernelOp kernel,
     int64_t part = blockRows ? begin[0] / blockRows : 0;
     int64_t last = std::min(begin[0] + end[0], shape[0]) - 1;
     int64_t lastPart = blockRows ? last / blockRows : 0;
+    if (result.isRouted())
+      std::tie(part, lastPart) =
+          std::pair<int64_t, int64_t>(0, result.parts - 1);
     result.hasSplit |= lastPart > part;
     result.partOfTile.emplace_back(part, lastPart);
     int64_t row = begin[0] / end[0];
@@ -233,48 +251,49 @@ int64_t TileSlots::getSlotBytes() const {
          type.getElementBytes();
 }
 
-RowRange TileSlots::getBlock(int64_t part) const {
+TileSlots::Piece TileSlots::findRun(int64_t row, int64_t rank) const {
   int64_t rows = collective.getSrc().getType().getShape().front();
+  if (row >= rows)
+    return {-1, {row, std::numeric_limits<int64_t>::max()}};
+  if (isRouted()) {
+    int64_t place = placeOf[rank][row];
+    return {place < 0 ? -1 : place / blockRows, {row, row + 1}};
+  }
   if (parts == 1)
-    return {0, rows};
-  return {std::min(part * blockRows, rows),
-          std::min((part + 1) * blockRows, rows)};
+    return {0, {row, rows}};
+  int64_t part = row / blockRows;
+  return {part, {row, std::min((part + 1) * blockRows, rows)}};
 }
 
-RowRange TileSlots::getRowsOfPart(int64_t tile, int64_t part) const {
-  auto [begin, end] = getBlock(part);
+SmallVector<TileSlots::Piece> TileSlots::getPieces(int64_t tile,
+                                                   int64_t rank) const {
   int64_t first = places[tile].first * sizes[0];
-  return {std::clamp<int64_t>(begin - first, 0, sizes[0]),
-          std::clamp<int64_t>(end - first, 0, sizes[0])};
+  SmallVector<Piece> pieces;
+  for (int64_t row = 0; row < sizes[0]; row = pieces.back().rows.end) {
+    Piece run = findRun(first + row, rank);
+    if (!run.isSent() && !storesRows())
+      break;
+    int64_t end = std::min(run.rows.end - first, sizes[0]);
+    if (!pieces.empty() && pieces.back().part == run.part)
+      pieces.back().rows.end = end;
+    else
+      pieces.push_back({run.part, {row, end}});
+  }
+  return pieces;
 }
 
 bool TileSlots::isWhole(int64_t tile) const {
-  if (!storesRows())
-    return true;
-  auto [begin, end] = getRowsOfPart(tile, getPart(tile));
-  return end - begin == sizes[0];
+  return !storesRows() || (!isRouted() && getPieces(tile, 0).size() == 1);
 }
 
-SmallVector<SlotPartRow> TileSlots::getParts(int64_t tile) const {
-  SmallVector<SlotPartRow> result;
-  if (isWhole(tile))
-    return result;
-  int64_t covered = 0;
-  for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part) {
-    auto [begin, end] = getRowsOfPart(tile, part);
-    result.push_back({begin, end - begin, kNoSlot});
-    covered = end;
-  }
-  if (covered < sizes[0])
-    result.push_back({covered, sizes[0] - covered, kNoSlot});
-  return result;
-}
-
-int64_t TileSlots::countSlots(int64_t tile, int64_t part) const {
+int64_t TileSlots::countSlots(int64_t tile, int64_t part, int64_t rank) const {
   if (!storesRows())
     return 1;
-  auto [begin, end] = getRowsOfPart(tile, part);
-  return end - begin;
+  int64_t count = 0;
+  for (const Piece &piece : getPieces(tile, rank))
+    if (piece.part == part)
+      count += piece.size();
+  return count;
 }
 
 int64_t TileSlots::countSlots(int64_t waves) const {
@@ -295,94 +314,104 @@ SmallVector<int64_t> TileSlots::chooseWaves(DenseI64ArrayAttr given) const {
 }
 
 TileSlots::Assignment TileSlots::assign(ArrayRef<int64_t> order,
-                                        ArrayRef<int64_t> waves) const {
+                                        ArrayRef<int64_t> waves,
+                                        int64_t rank) const {
   // A unit is complete with its last tile, which stands for it.
   std::vector<std::pair<int64_t, int64_t>> last(units, {-1, -1});
   for (auto [position, tile] : llvm::enumerate(order))
     last[getUnit(tile)] = {position, tile};
   llvm::sort(last);
-  std::vector<SmallVector<int64_t>> sequences(parts);
-  for (auto [position, tile] : last)
-    for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
-      sequences[part].push_back(tile);
   // A call takes as many slots of each block, whole units of them. One in
   // several blocks is in the last of their calls.
   std::vector<int64_t> callOfUnit(units, 0);
-  for (auto [part, sequence] : llvm::enumerate(sequences)) {
-    int64_t call = 0, slots = 0, end = countSlots(waves.front());
-    for (int64_t tile : sequence) {
-      if (slots >= end) {
-        ++call;
-        end = slots +
-              countSlots(waves[std::min<int64_t>(call, waves.size() - 1)]);
+  for (int64_t kind = 0; kind < countKinds(); ++kind)
+    for (int64_t part = 0; part < parts; ++part) {
+      int64_t call = 0, slots = 0, end = countSlots(waves.front());
+      for (auto [position, tile] : last) {
+        if (part < getPart(tile) || part > getLastPart(tile))
+          continue;
+        int64_t count = countSlots(tile, part, kind);
+        if (count == 0)
+          continue;
+        if (slots >= end) {
+          ++call;
+          end = slots +
+                countSlots(waves[std::min<int64_t>(call, waves.size() - 1)]);
+        }
+        int64_t &ofUnit = callOfUnit[getUnit(tile)];
+        ofUnit = std::max(ofUnit, call);
+        slots += count;
       }
-      int64_t &last = callOfUnit[getUnit(tile)];
-      last = std::max(last, call);
-      slots += countSlots(tile, part);
     }
-  }
   // Rows that are complete together are as good in their own order.
   if (areRows())
-    for (auto &sequence : sequences)
-      llvm::sort(sequence, [&](int64_t a, int64_t b) {
-        return std::pair(callOfUnit[getUnit(a)], getUnit(a)) <
-               std::pair(callOfUnit[getUnit(b)], getUnit(b));
-      });
+    llvm::sort(last, [&](auto a, auto b) {
+      int64_t one = getUnit(a.second), other = getUnit(b.second);
+      return std::pair(callOfUnit[one], one) <
+             std::pair(callOfUnit[other], other);
+    });
   Assignment result;
   for (int64_t unit : unitOfTile)
     result.tiles.push_back({callOfUnit[unit], kNoSlot, {0, 0}});
-  std::vector<Call> calls = getCalls(result.tiles);
-  // By unit, its first slot in each block.
-  std::vector<SmallVector<int64_t>> slots(units);
-  for (auto [part, sequence] : llvm::enumerate(sequences)) {
-    SmallVector<int64_t> next;
-    for (const Call &call : calls)
-      next.push_back(call.begin + part * call.slots);
-    for (int64_t tile : sequence) {
-      int64_t &slot = next[callOfUnit[getUnit(tile)]];
-      slots[getUnit(tile)].push_back(slot);
-      slot += countSlots(tile, part);
-    }
+  // By call and part, the next slot.
+  std::vector<SmallVector<int64_t>> next;
+  for (const Call &call : getCalls(result.tiles)) {
+    next.emplace_back();
+    for (int64_t part = 0; part < parts; ++part)
+      next.back().push_back(call.begin + part * call.slots);
   }
-  std::vector<std::optional<RowRange>> ranges(units);
-  for (auto [tile, row] : llvm::enumerate(result.tiles)) {
-    int64_t unit = getUnit(tile);
+  std::vector<SlotRow> rows(units);
+  for (auto [position, tile] : last) {
+    SlotRow &row = rows[getUnit(tile)] = result.tiles[tile];
+    SmallVector<int64_t> &slots = next[row.call];
     if (isWhole(tile)) {
-      row.slot = slots[unit].front();
+      row.slot = slots[getPart(tile)];
+      slots[getPart(tile)] += getHeight();
       continue;
     }
-    if (!ranges[unit]) {
-      int64_t begin = result.parts.size();
-      llvm::append_range(result.parts, getParts(tile));
-      for (auto [i, slot] : llvm::enumerate(slots[unit]))
-        result.parts[begin + i].slot = slot;
-      ranges[unit] = {begin, static_cast<int64_t>(result.parts.size())};
+    row.parts.begin = result.parts.size();
+    for (const Piece &piece : getPieces(tile, rank)) {
+      result.parts.push_back({piece.rows.begin, piece.size(), kNoSlot});
+      if (!piece.isSent())
+        continue;
+      result.parts.back().slot = slots[piece.part];
+      slots[piece.part] += piece.size();
     }
-    row.parts = *ranges[unit];
+    row.parts.end = result.parts.size();
   }
+  for (auto [row, unit] : llvm::zip(result.tiles, unitOfTile))
+    row = rows[unit];
   return result;
 }
 
 std::vector<TileSlots::Call> TileSlots::getCalls(ArrayRef<SlotRow> rows) const {
-  std::vector<SmallVector<int64_t>> counts;
-  llvm::BitVector seen(units);
-  for (auto [tile, row] : llvm::enumerate(rows)) {
-    if (row.call >= static_cast<int64_t>(counts.size()))
-      counts.resize(row.call + 1, SmallVector<int64_t>(parts, 0));
-    if (seen.test(getUnit(tile)))
-      continue;
-    seen.set(getUnit(tile));
-    for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
-      counts[row.call][part] += countSlots(tile, part);
+  // By call, the slots of the part that has the most.
+  std::vector<int64_t> longest;
+  for (int64_t kind = 0; kind < countKinds(); ++kind) {
+    std::vector<SmallVector<int64_t>> counts(longest.size(),
+                                             SmallVector<int64_t>(parts, 0));
+    llvm::BitVector seen(units);
+    for (auto [tile, row] : llvm::enumerate(rows)) {
+      if (row.call >= static_cast<int64_t>(counts.size()))
+        counts.resize(row.call + 1, SmallVector<int64_t>(parts, 0));
+      if (seen.test(getUnit(tile)))
+        continue;
+      seen.set(getUnit(tile));
+      for (int64_t part = getPart(tile); part <= getLastPart(tile); ++part)
+        counts[row.call][part] += countSlots(tile, part, kind);
+    }
+    longest.resize(counts.size(), 0);
+    for (auto [most, count] : llvm::zip(longest, counts))
+      most = std::max(most, *llvm::max_element(count));
   }
   std::vector<Call> calls;
   int64_t begin = 0;
   if (areRows() && isa<ReduceScatterOp>(collective))
-    for (const auto &count : counts)
-      begin += *llvm::max_element(count);
-  for (const auto &count : counts) {
-    calls.push_back({begin, *llvm::max_element(count)});
-    begin += parts * calls.back().slots;
+    for (int64_t slots : longest)
+      begin += slots;
+  for (int64_t slots : longest) {
+    calls.push_back({begin, slots});
+    begin += parts * slots;
   }
   return calls;
 }
@@ -414,8 +443,7 @@ TileSlots::getBuffers(ArrayRef<Call> calls) const {
   return buffers;
 }
 
-std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<SlotRow> rows,
-                                             ArrayRef<SlotPartRow> slotParts,
+std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<Slots> slots,
                                              ArrayRef<Call> calls,
                                              int64_t rank) const {
   std::vector<OutputRow> outputs;
@@ -427,40 +455,53 @@ std::vector<OutputRow> TileSlots::getOutputs(ArrayRef<SlotRow> rows,
   // The first tiles of slots of rows of tiles, column by column.
   std::vector<std::optional<int64_t>> grid(
       llvm::divideCeilSigned<int64_t>(shape[0], sizes[0]) * columns);
-  for (int64_t tile = 0, e = rows.size(); tile < e; ++tile) {
+  for (int64_t tile = 0, e = places.size(); tile < e; ++tile) {
     auto [down, across] = places[tile];
     grid[down * columns + (areRows() ? 0 : across)] = tile;
   }
-  // A block of the rank, and in front of which slots each call leaves it.
+  // The rank's block, and in front of which slots each call leaves it.
+  bool exchanges = isa<AllToAllOp>(collective);
   int64_t part = parts > 1 ? rank : 0;
-  auto [begin, end] = getBlock(part);
-  if (begin == end)
-    return outputs;
   SmallVector<Target> targets;
   int64_t before = 0, bytes = getSlotBytes();
   for (const Call &call : calls) {
     targets.push_back(getTarget(call, before, rank));
     before += call.slots;
   }
-  int64_t peers = isa<AllToAllOp>(collective) ? parts : 1;
-  for (int64_t peer = 0; peer < peers; ++peer)
-    for (int64_t first = begin / sizes[0] * sizes[0]; first < end;
-         first += sizes[0])
-      for (int64_t column = 0; column < columns; ++column) {
-        std::optional<int64_t> tile = grid[first / sizes[0] * columns + column];
-        if (!tile)
+  for (int64_t peer = 0; peer < (exchanges ? parts : 1); ++peer) {
+    const Slots &ofPeer = slots[exchanges ? peer : rank];
+    // Where in the block a row of the buffer comes to lie.
+    auto getPlace = [&](int64_t row) {
+      int64_t begin = part * blockRows;
+      return peer * blockRows + (isRouted() ? placeOf[peer][row] : row) - begin;
+    };
+    for (std::optional<int64_t> tile : grid) {
+      if (!tile || part < getPart(*tile) || part > getLastPart(*tile))
+        continue;
+      const SlotRow &row = ofPeer.tiles[*tile];
+      const Call &call = calls[row.call];
+      int64_t moved = (peer - part) * call.slots - call.begin +
+                      targets[row.call].offset / bytes;
+      int64_t first = places[*tile].first * sizes[0];
+      int64_t column = areRows() ? 0 : places[*tile].second;
+      for (auto [index, piece] : llvm::enumerate(getPieces(*tile, peer))) {
+        if (piece.part != part)
           continue;
-        const SlotRow &row = rows[*tile];
-        const Call &call = calls[row.call];
-        int64_t slot =
-            isWhole(*tile)
-                ? row.slot
-                : slotParts[row.parts.begin + part - getPart(*tile)].slot;
-        slot += (peer - part) * call.slots - call.begin +
-                targets[row.call].offset / bytes;
-        auto [from, to] = getRowsOfPart(*tile, part);
-        outputs.push_back({peer * (end - begin) + first + from - begin,
-                           to - from, column, slot});
+        int64_t slot = isWhole(*tile)
+                           ? row.slot
+                           : ofPeer.parts[row.parts.begin + index].slot;
+        // Rows that go to one rank side by side may part there.
+        for (int64_t at = piece.rows.begin, end; at < piece.rows.end;
+             at = end) {
+          end = isRouted() ? at + 1 : piece.rows.end;
+          while (end < piece.rows.end &&
+                 getPlace(first + end) == getPlace(first + end - 1) + 1)
+            ++end;
+          outputs.push_back({getPlace(first + at), end - at, column,
+                             slot + at - piece.rows.begin + moved});
+        }
       }
+    }
+  }
   return outputs;
 }

@@ -34,9 +34,10 @@ LibraryCall getLibraryCall(chunk::CollectiveOpInterface collective);
 /// adjacent too, as many slots for each, the last ones empty where blocks do
 /// not have as many units.
 ///
-/// If some tile has rows of several blocks, a slot is a row instead: a unit in
-/// one block has as many adjacent slots as it has rows, and any other one is
-/// stored in *parts*, the rows of each block in slots of their own.
+/// If some tile has rows of several blocks, or an all_to_all says by rows what
+/// goes where, a slot is a row instead: a unit in one block has as many
+/// adjacent slots as it has rows, and any other one is stored in *pieces*, the
+/// rows of each block in slots of their own.
 class TileSlots {
 public:
   /// Looks at the kernel's footprints. Emits an error unless every tile writes
@@ -55,17 +56,25 @@ public:
   int64_t getPart(int64_t tile) const { return partOfTile[tile].first; }
   /// Likewise, the last of them.
   int64_t getLastPart(int64_t tile) const { return partOfTile[tile].second; }
-  /// Whether a slot is a row, since some tile has rows of several blocks.
-  bool storesRows() const { return hasSplit; }
-  /// The rows of a tile that are in a block, from the tile's first one on; and
-  /// whether they are all that its kernel stores.
-  RowRange getRowsOfPart(int64_t tile, int64_t part) const;
+  /// Whether a slot is a row.
+  bool storesRows() const { return hasSplit || isRouted(); }
+  /// Whether ranks have slots of their own, since they send rows as they like.
+  bool isRouted() const { return !placeOf.empty(); }
+  /// Adjacent rows of a tile, from its first one on, that are in the block of
+  /// one rank, or in none.
+  struct Piece {
+    int64_t part;
+    RowRange rows;
+    bool isSent() const { return part >= 0; }
+    int64_t size() const { return rows.end - rows.begin; }
+  };
+  /// All rows of a tile that a rank computes; but for those beyond the buffer,
+  /// where slots are tiles.
+  llvm::SmallVector<Piece> getPieces(int64_t tile, int64_t rank) const;
+  /// Whether a tile is stored at once and not by its pieces.
   bool isWhole(int64_t tile) const;
-  /// The parts in which a tile is stored that is not whole, as yet without
-  /// slots: its rows in the blocks of ranks, and those in none.
-  llvm::SmallVector<SlotPartRow> getParts(int64_t tile) const;
-  /// How many slots a tile has in a block.
-  int64_t countSlots(int64_t tile, int64_t part) const;
+  /// How many slots a tile of a rank has in a block.
+  int64_t countSlots(int64_t tile, int64_t part, int64_t rank) const;
   /// The number of a tile's unit.
   int64_t getUnit(int64_t tile) const { return unitOfTile[tile]; }
   /// The offsets at which the kernel's code has a tile begin, by dimension, as
@@ -81,14 +90,15 @@ public:
   /// The waves of each call, the last number for all further ones: those that
   /// are given, or those of at most eight calls.
   llvm::SmallVector<int64_t> chooseWaves(mlir::DenseI64ArrayAttr given) const;
-  /// Calls and slots of all tiles, row-major in the grid.
+  /// Calls and slots of all tiles of a rank, row-major in the grid.
   struct Assignment {
     std::vector<SlotRow> tiles;
     std::vector<SlotPartRow> parts;
   };
-  /// Assigns them. The tiles come in `order`.
+  /// Assigns them. The tiles come in `order`. Ranks have the same calls, and
+  /// the same slots unless they are routed.
   Assignment assign(llvm::ArrayRef<int64_t> order,
-                    llvm::ArrayRef<int64_t> waves) const;
+                    llvm::ArrayRef<int64_t> waves, int64_t rank) const;
 
   /// The slots of one call: the first, and how many each part has.
   struct Call {
@@ -110,10 +120,15 @@ public:
   /// if what comes there stays in slots. Their rows and columns are a slot's.
   llvm::SmallVector<std::pair<mlir::Value, SlotBufferRow>>
   getBuffers(llvm::ArrayRef<Call> calls) const;
+  /// What `assign` has given, as tables have it.
+  struct Slots {
+    llvm::ArrayRef<SlotRow> tiles;
+    llvm::ArrayRef<SlotPartRow> parts;
+  };
   /// Where the calls leave what they bring to a rank, in slots of the
-  /// destination, block by block; nothing if that has rows.
-  std::vector<OutputRow> getOutputs(llvm::ArrayRef<SlotRow> rows,
-                                    llvm::ArrayRef<SlotPartRow> parts,
+  /// destination, block by block; nothing if that has rows. By rank, `slots`
+  /// are those of all tiles.
+  std::vector<OutputRow> getOutputs(llvm::ArrayRef<Slots> slots,
                                     llvm::ArrayRef<Call> calls,
                                     int64_t rank) const;
 
@@ -122,8 +137,10 @@ private:
   bool leavesRows() const;
   /// Slots of a unit that is stored whole.
   int64_t getHeight() const { return storesRows() ? sizes[0] : 1; }
-  /// The rows of the buffer that are in a block.
-  RowRange getBlock(int64_t part) const;
+  /// A row of a rank's buffer and those behind it that are in the same block.
+  Piece findRun(int64_t row, int64_t rank) const;
+  /// How many ranks have slots of their own.
+  int64_t countKinds() const { return isRouted() ? parts : 1; }
 
   chunk::KernelOp kernel;
   mutable chunk::CollectiveOpInterface collective;
@@ -136,6 +153,9 @@ private:
   /// Row and column of each tile among those of the buffer.
   std::vector<std::pair<int64_t, int64_t>> places;
   std::vector<int64_t> unitOfTile;
+  /// If rows say what goes where: by rank and row of the source, the row of the
+  /// blocks of all ranks, one below the other, or -1.
+  std::vector<std::vector<int64_t>> placeOf;
 };
 
 } // namespace syncopate

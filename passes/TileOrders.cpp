@@ -216,7 +216,7 @@ void syncopate::gatherCalls(KernelOp kernel, const TileSlots &slots,
                             int64_t rows,
                             MutableArrayRef<std::vector<int64_t>> orders) {
   std::vector<SlotRow> assigned =
-      slots.assign(sortTiles(findLastPositions(orders)), waves).tiles;
+      slots.assign(sortTiles(findLastPositions(orders)), waves, 0).tiles;
   for (auto [order, ofRank] : llvm::zip(orders, kinds)) {
     order.clear();
     // By call, tiles in the order of their kinds.

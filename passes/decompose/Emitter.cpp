@@ -89,10 +89,9 @@ void Emitter::move(int64_t block, int64_t from, int64_t to, int64_t part,
 }
 
 void Emitter::exchange(int64_t from, int64_t to) {
-  auto [offsets, sizes] = op.getBlock(to);
-  if (sizes[*op.getCutAxis()] > 0)
-    emit(from, to, offsets, cast<AllToAllOp>(op.getOperation()).getSlot(from),
-         sizes, {}, {});
+  auto exchange = cast<AllToAllOp>(op.getOperation());
+  for (const AllToAllOp::Piece &piece : exchange.getPieces(from, to))
+    emit(from, to, piece.srcOffsets, piece.dstOffsets, piece.sizes, {}, {});
 }
 
 Value Emitter::emit(int64_t from, int64_t to, ArrayRef<int64_t> srcOffsets,

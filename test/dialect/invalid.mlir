@@ -677,6 +677,46 @@ chunk.plan @p mesh [2] {
 
 // -----
 
+// all_to_all_c3
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<3x4xf32>
+  // expected-error @+1 {{expects dst to have shape [8, 4], but got [3, 4]}}
+  %t = chunk.all_to_all %a to %b axis 0 rows [0, 1, 2, 0, 1, 2] group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<3x4xf32>
+}
+
+// -----
+
+// all_to_all_c4
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<2x4xf32>
+  // expected-error @+1 {{expects 4 rows, one for each row of dst at each of 2 members, but got 3}}
+  %t = chunk.all_to_all %a to %b axis 0 rows [0, 1, 2] group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<2x4xf32>
+}
+
+// -----
+
+// all_to_all_c4
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<2x4xf32>
+  // expected-error @+1 {{expects rows to be in [-1, 8), but got 8}}
+  %t = chunk.all_to_all %a to %b axis 0 rows [0, 1, 8, -1] group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<2x4xf32>
+}
+
+// -----
+
+// all_to_all_c4
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>
+  %b = chunk.buffer "b" : !chunk.buffer<2x4xf32>
+  // expected-error @+1 {{expects member 1 to send each row once, but got row 5 twice}}
+  %t = chunk.all_to_all %a to %b axis 0 rows [5, 4, 5, 5] group [0, 1] : !chunk.buffer<8x4xf32> to !chunk.buffer<2x4xf32>
+}
+
+// -----
+
 // broadcast_c1
 chunk.plan @p mesh [3] {
   %a = chunk.buffer "a" : !chunk.buffer<8x4xf32>

@@ -28,6 +28,10 @@ chunk.plan @everything mesh [2, 2] strategy <algorithm = ring, direction = pull,
   %c = chunk.buffer "c" : !chunk.buffer<9x4xf8E4M3FN>
   // CHECK: chunk.all_to_all %[[B]] to %[[C]] axis 0 group [3, 1, 2] after(%[[T0]]) by direct : <8x4xf8E4M3FN> to <9x4xf8E4M3FN>
   %t8 = chunk.all_to_all %b to %c axis 0 group [3, 1, 2] after(%t0) by direct : !chunk.buffer<8x4xf8E4M3FN> to !chunk.buffer<9x4xf8E4M3FN>
+  // CHECK: %[[D:.+]] = chunk.buffer "d" : <2x4xf8E4M3FN>
+  %d = chunk.buffer "d" : !chunk.buffer<2x4xf8E4M3FN>
+  // CHECK: chunk.all_to_all %[[B]] to %[[D]] axis 0 rows [7, -1, 0, 1] group [0, 1] : <8x4xf8E4M3FN> to <2x4xf8E4M3FN>
+  %t8r = chunk.all_to_all %b to %d axis 0 rows [7, -1, 0, 1] group [0, 1] : !chunk.buffer<8x4xf8E4M3FN> to !chunk.buffer<2x4xf8E4M3FN>
   // CHECK: chunk.broadcast %[[C]] root 2 group [0, 2] by pull : <9x4xf8E4M3FN>
   %t9 = chunk.broadcast %c root 2 group [0, 2] by pull : !chunk.buffer<9x4xf8E4M3FN>
   // CHECK: chunk.claim after(%[[T3]]) {

@@ -128,3 +128,25 @@ chunk.plan @waves_of_rows mesh [2] strategy <waves = [2, 1]> {
     chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
   }
 }
+
+// -----
+// An all_to_all that says by rows what goes where: ranks have slots of their own, in calls of the same sizes. Rank 0 sends
+// four pieces of rows to itself, and two to rank 1; its row 2 goes nowhere.
+!c = !chunk.buffer<4x8xf32>
+// CHECK-LABEL: chunk.plan @routed
+// CHECK: chunk.schedule @k rank 0
+// CHECK-SAME: slot_parts = #chunk.table<row, rows, slot : [0, 1, 0], [1, 1, 4], [0, 1, -1], [1, 1, 1], [0, 1, 2], [1, 1, 5], [0, 1, -1], [1, 1, 3]>
+// CHECK-SAME: slots = #chunk.table<call, slot, begin, end : [0, -1, 0, 2], [0, -1, 4, 6], [0, -1, 2, 4], [0, -1, 6, 8]>
+// CHECK: chunk.schedule @k rank 1
+// CHECK-SAME: slot_parts = #chunk.table<row, rows, slot : [0, 2, 4], [0, 1, 0], [1, 1, -1], [0, 2, 6], [0, 1, 1], [1, 1, -1]>
+// CHECK-SAME: slots = #chunk.table<call, slot, begin, end : [0, -1, 0, 1], [0, -1, 3, 4], [0, -1, 1, 3], [0, -1, 4, 6]>
+chunk.plan @routed mesh [2] strategy <slots = tiles> {
+  %c = chunk.buffer "c" : !c
+  %r = chunk.buffer "r" : !c
+  %m0 = chunk.produce %c[0, 0] sizes [4, 8] on 0 : !c
+  %m1 = chunk.produce %c[0, 0] sizes [4, 8] on 1 : !c
+  %t = chunk.all_to_all %c to %r axis 0 rows [3, 0, 1, -1, 2, -1, 0, 1] group [0, 1] after(%m0, %m1) : !c to !c
+  chunk.kernel @k tiles [2, 2] ctas 4 args(%c as "c") after(%t) : !c {
+    chunk.footprint write "c" at affine_map<(m, n) -> (m * 2, n * 4)> sizes [2, 4]
+  }
+}

@@ -291,6 +291,41 @@ def test_reductions_are_named(verb):
         plan.put(a[:], a[:], src_rank=0, dst_rank=1, reduction="avg")
 
 
+@pytest.mark.parametrize(
+    ("members", "held", "room", "axis"), [(2, 9, 4, 0), (3, 5, 3, 1), (4, 12, 3, 0)]
+)
+def test_members_may_send_rows_instead_of_blocks(members, held, room, axis):
+    """Any rows, in any order, to places of any member, or none."""
+    draw = np.random.default_rng()
+    rows = np.full((members, members * room), -1)
+    for of_member in rows:
+        count = draw.integers(0, min(held, members * room) + 1)
+        places = draw.permutation(members * room)[:count]
+        of_member[places] = draw.permutation(held)[:count]
+    plan = Plan("p", [members])
+    shape = [(held, 6), (6, held)][axis]
+    a = plan.buffer("a", shape, "i64")
+    b = plan.buffer("b", tuple(members * room if n == axis else 6 for n in range(2)), "i64")
+    for rank in range(members):
+        plan.input(a[()], rank=rank)
+    plan.all_to_all(a, b, axis=axis, rows=rows.tolist())
+    data = [draw.integers(0, 1 << 40, shape) for _ in range(members)]
+    module = parse(plan.text, new_context())
+    found = [interpret_plan(module, {"a": data})["b"]]
+    run_pipeline(module, "chunk.plan(chunk-decompose-collectives)")
+    run_pipeline(module, CHECKS)
+    found.append(interpret_plan(module, {"a": data})["b"])
+    for memory in found:
+        for rank, contents in enumerate(memory):
+            lies, state = (np.moveaxis(x, axis, 0) for x in (contents.data, contents.defined))
+            for sender in range(members):
+                sent = rows[sender].reshape(members, room)[rank]
+                here = slice(sender * room, (sender + 1) * room)
+                right = np.moveaxis(data[sender], axis, 0)[sent]
+                assert (state[here] == (sent >= 0)[:, None]).all()
+                assert (lies[here][sent >= 0] == right[sent >= 0]).all()
+
+
 def test_what_is_no_all_to_all_is_refused():
     plan = Plan("p", [3])
     a = plan.buffer("a", (7, 4), "f32")
@@ -302,6 +337,10 @@ def test_what_is_no_all_to_all_is_refused():
         plan.all_to_all(a, "b")
     with pytest.raises(PlanError, match="direction: expects one of push, pull, but got 'up'"):
         plan.all_to_all(a, plan.buffer("c", (9, 4), "f32"), direction="up")
+    with pytest.raises(PlanError, match="member 2 to send each row once, but got row 3 twice"):
+        plan.all_to_all(a, plan.buffer("d", (3, 4), "f32"), rows=[[0, 1, 2], [3, 2, 1], [3, -1, 3]])
+    with pytest.raises(PlanError, match="rows: expects"):
+        plan.all_to_all(a, plan.buffer("e", (3, 4), "f32"), rows=[0, 1, 2])
 
 
 def test_the_root_is_a_member():

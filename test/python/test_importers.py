@@ -218,6 +218,12 @@ def test_errors_of_the_plan_point_into_the_file():
             "expects a collective of all ranks, in their order",
         ),
         (lambda plan, a: plan.all_gather(a, axis=1), "expects a collective along axis 0"),
+        (
+            lambda plan, a: plan.all_to_all(
+                a, plan.buffer("b", (2, 8), "f32"), rows=[[1, 0], [0, 7]]
+            ),
+            "expects an all_to_all of blocks",
+        ),
     ],
 )
 def test_what_formats_cannot_say_is_refused(change, said):

@@ -30,8 +30,9 @@ def in_slots(m, n, tile, block_rows, begin):
         block, at, column = number // columns // rows, number // columns % rows, number % columns
         first, last = max(begin, at * tile[0]), min(begin + block_rows, (at + 1) * tile[0])
         row = block * block_rows + first - begin
-        places.append(SlotRows(row, min(last - first, m - row), column, slot, first - at * tile[0]))
-    spec = TileSlots(tile, count, tuple(sorted(slots.tolist())), (tuple(places),))
+        places.append(SlotRows(row, min(last - first, m - row), column, slot * tile[0] + first - at * tile[0]))
+    # Blocks begin inside tiles, so slots are rows.
+    spec = TileSlots((1, tile[1]), count * tile[0], ((),), (tuple(places),))
     buffer = BufferSpec("c", (m, n), "f32", ((),), ((Region((0, 0), (m, n)),),), spec)
     values = draw.standard_normal((m, n), np.float32)
     memory = np.full(buffer.memory_shape, np.nan, np.float32)

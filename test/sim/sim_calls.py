@@ -55,6 +55,59 @@ def gemm_calls(
     return compile_program(gemm, plan, **bind, strategy=strategy, **options)
 
 
+def routed_calls(
+    shape: tuple[int, int, int],
+    capacity: int,
+    rows: Any,
+    *,
+    config: GemmConfig = SMALL,
+    **strategy: Any,
+) -> Any:
+    """C = A Bᵀ on every rank, of which ranks send each other rows; `received` has room for so many of each."""
+    (m, n, k), world = shape, len(rows)
+    plan = syncopate.Plan("routed", [world])
+    c, received = (
+        plan.buffer("c", (m, n), "bf16"),
+        plan.buffer("received", (capacity * world, n), "bf16"),
+    )
+    all_to_all_tiles(plan, c, received, rows)
+    bind = bind_gemm(syncopate.Tensor("a", (m, k), "bf16"), n, config, c=c)
+    chosen = syncopate.Strategy(comm_ctas=2, combine=Combine.COLLECTIVE, **strategy)
+    return compile_program(gemm, plan, **bind, strategy=chosen)
+
+
+def random_rows(draw: Any, world: int, m: int, capacity: int) -> list[list[int]]:
+    """By rank, rows for each place of the blocks that it sends, in any order, or none; not all rows are sent."""
+    result = []
+    for _ in range(world):
+        places = draw.permutation(world * capacity)[
+            : draw.integers(1, min(m, world * capacity) + 1)
+        ]
+        rows = np.full(world * capacity, -1)
+        rows[places] = draw.permutation(m)[: len(places)]
+        result.append(rows.tolist())
+    return result
+
+
+def routed_error(rows: Any, result: Result) -> float:
+    """Of all rows that are sent, relative to the largest element; rows that are not sent have to be undefined."""
+    errors = []
+    for inputs, outputs in zip(result.inputs, result.outputs, strict=True):
+        pairs = zip(inputs["a"], inputs["b"], strict=True)
+        products = [a.astype(np.float64) @ b.astype(np.float64).T for a, b in pairs]
+        for rank, found in enumerate(outputs["received"]):
+            blocks = np.split(np.array(rows), len(rows), axis=1)[rank]
+            right = np.concatenate(
+                [
+                    np.where(b[:, None] < 0, np.nan, p[b])
+                    for b, p in zip(blocks, products, strict=True)
+                ]
+            )
+            assert np.array_equal(np.isnan(found), np.isnan(right))
+            errors.append(np.nanmax(np.abs(found - right), initial=0) / np.abs(products).max())
+    return float(np.max(errors))
+
+
 def _add_named(plan: Any, kind: str, c: Any) -> None:
     """The collective of a template, with a realization of its own."""
     ranks = range(plan.world_size)

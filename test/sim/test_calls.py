@@ -6,7 +6,16 @@ import random
 import numpy as np
 import pytest
 from edited_tables import refuse_tables
-from sim_calls import KINDS, SMALL, expected, gemm_calls, largest_error
+from sim_calls import (
+    KINDS,
+    SMALL,
+    expected,
+    gemm_calls,
+    largest_error,
+    random_rows,
+    routed_calls,
+    routed_error,
+)
 from sim_table import options_of
 
 import syncopate
@@ -73,6 +82,35 @@ def test_rows_of_several_ranks_are_sent_once(slots):
     sent = program.rank_tables(0)["commands"].column("row_bytes").sum()
     assert sent == 67 * columns * 2
     check("reduce_scatter", program)
+
+
+@pytest.mark.parametrize("slots", SHAPES)
+@pytest.mark.parametrize(("world", "m", "capacity"), [(2, 128, 64), (3, 100, 45), (4, 200, 31)])
+def test_rows_are_sent_by_route(world, m, capacity, slots):
+    draw = np.random.default_rng()
+    rows = random_rows(draw, world, m, capacity)
+    program = routed_calls(
+        (m, 136, 40), capacity, rows, realization="nccl", waves=(1, 2), slots=slots
+    )
+    for seed in range(2):
+        result = simulate(program, **options_of(seed))
+        assert result.verdict.ok, result.verdict
+        assert routed_error(rows, result) < TOLERANCE
+    other = random_rows(draw, world, m, capacity)
+    again = routed_calls(
+        (m, 136, 40), capacity, other, realization="nccl", waves=(1, 2), slots=slots
+    )
+    assert again.image is program.image
+
+
+@pytest.mark.parametrize("realization", ["ldst_colocated", "copy_engine"])
+def test_rows_sent_by_route_become_transfers(realization):
+    rows = [[0, 1, 2, 3, 5, 4, 7, 6], [3, 6, 7, 5, 0, 1, 2, 4]]
+    program = routed_calls((8, 64, 40), 4, rows, realization=realization)
+    assert all(buffer.slots is None for buffer in program.buffers)
+    result = simulate(program)
+    assert result.verdict.ok, result.verdict
+    assert routed_error(rows, result) < TOLERANCE
 
 
 def test_many_calls_of_small_blocks():
@@ -315,7 +353,7 @@ def max_for_sum(_, columns):
         (call_twice_as_long, "expects whole slots|goes from byte"),
         (no_engine_done, "without a wait for its copy engine|without a wait for the call before"),
         (slots_of_two_calls_swapped, "but expects one in"),
-        (slots_of_one_rank_swapped, "but on rank 0 in slot"),
+        (slots_of_one_rank_swapped, "is not in the slots that it has on rank 0"),
         (max_for_sum, "has transfer -2 and reduction 2"),
     ],
 )
@@ -345,6 +383,24 @@ def part_of_whole_tile(_, columns):
     split = slots["slot"] == NO_SLOT
     slots["slot"][split] = 0
     slots["end"][split] = slots["begin"][split]
+
+
+def test_edited_routes_are_refused_and_found():
+    """A row in a slot that another one of the same rank should have."""
+    draw = np.random.default_rng()
+    rows = [draw.permutation(100).tolist() for _ in range(2)]
+    good = routed_calls((100, 72, 40), 50, rows, realization="nccl", slots="tiles")
+    assert not refuse_tables(good)
+
+    def edit(_, columns):
+        parts = columns["slot_parts"]
+        one, other = np.flatnonzero((parts["slot"] != NO_SLOT) & (parts["rows"] == 1))[:2]
+        parts["slot"][[one, other]] = parts["slot"][[other, one]]
+
+    broken = edit_tables(good, edit)
+    assert "expects" in refuse_tables(broken)
+    result = simulate(broken)
+    assert not result.verdict.ok or not routed_error(rows, result) < TOLERANCE
 
 
 @pytest.mark.parametrize("edit", [parts_swapped, part_left_out, part_of_whole_tile])

@@ -174,6 +174,8 @@ class _PlanReader:
         root = collective.attributes["root"].value if kind is Collective.BROADCAST else 0
         if kind is not Collective.BROADCAST and collective.attributes["axis"].value != 0:
             place.fail("expects a collective along axis 0")
+        if "rows" in collective.attributes:
+            place.fail("expects an all_to_all of blocks, but this one says what goes where by rows")
         names = [_name(value) for value in collective.operands if _is_buffer(value)]
         return _About(place, kind, names[0], names[-1], _find_ancestors(claims[0]), root)
 

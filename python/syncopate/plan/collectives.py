@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -121,6 +122,7 @@ class Collectives(PlanBody):
         dst: Buffer,
         *,
         axis: int = 0,
+        rows: Sequence[Sequence[int]] | None = None,
         group: Sequence[int] | None = None,
         after: Iterable[Token] = (),
         algorithm: str | None = None,
@@ -132,8 +134,11 @@ class Collectives(PlanBody):
         Args:
             src: The buffer that is read, which every member holds.
             dst: Another one that is written. Its shape is that of `src`, but for members * ceil(size / members) rows
-                along `axis`.
+                along `axis`; with `rows`, any multiple of the number of members.
             axis: Dimension that is cut.
+            rows: What members send, if not their blocks: for each member, for each row of `dst`, which row of `src`
+                stands there in the member's blocks, one below the other, or -1 if nothing is sent for that; of a
+                member, no row twice.
             group: Members; all ranks by default.
             after: Transfers that have to be complete before.
             algorithm: direct, if the strategy is not to choose; there is no other.
@@ -145,8 +150,12 @@ class Collectives(PlanBody):
         """
         about = to_integer("axis", axis)
         buffers = {"src": src, "dst": dst}
+        kind = ops.AllToAllOp
+        if rows is not None:
+            sent = [row for of_member in rows for row in to_integers("rows", of_member)]
+            kind = functools.partial(kind, rows=sent)
         return self._collective(
-            ops.AllToAllOp,
+            kind,
             buffers,
             about,
             group,

@@ -337,11 +337,30 @@ def _broadcast(run: _Run, op: Any) -> None:
 @_means(ops.AllToAllOp)
 def _all_to_all(run: _Run, op: Any) -> None:
     (src, dst, *_), axis = op.operands, op.attributes["axis"].value
+    if "rows" in op.attributes:
+        _send_rows(run, op, src, dst, axis)
+        return
     for sender, slot in _blocks(op, dst):
         for receiver, block in _blocks(op, src):
             rows = block[axis].stop - block[axis].start
             place = (*slot[:axis], slice(slot[axis].start, slot[axis].start + rows))
             run.contents(dst, receiver).copy(place, run.contents(src, sender), block)
+
+
+def _send_rows(run: _Run, op: Any, src: Any, dst: Any, axis: int) -> None:
+    """An all-to-all that says by rows what goes where."""
+    rows, group = list(op.attributes["rows"]), list(op.attributes["group"])
+    held = len(rows) // len(group)
+    block = held // len(group)
+    for at, row in enumerate(rows):
+        number, place = divmod(at, held)
+        if row >= 0:
+            to = number * block + place % block
+            run.contents(dst, group[place // block]).copy(
+                (*(slice(None),) * axis, slice(to, to + 1)),
+                run.contents(src, group[number]),
+                (*(slice(None),) * axis, slice(row, row + 1)),
+            )
 
 
 @_means(ops.ReduceScatterOp, ops.AllReduceOp)

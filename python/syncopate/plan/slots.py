@@ -25,7 +25,7 @@ def place_slots(
     result = list(buffers)
     if layout is None:
         return tuple(result)
-    stored = _find_stored(tables[0])
+    stored = tuple(_find_stored(of_rank) for of_rank in tables)
     outputs = tuple(
         tuple(SlotRows(*row) for row in of_rank["outputs"].values.tolist()) for of_rank in tables
     )

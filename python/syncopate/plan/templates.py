@@ -8,6 +8,7 @@ rank's tiles compute a part of a sum, as a GEMM does whose K is cut among the ra
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from syncopate.choices import Combine, Shots
@@ -155,7 +156,9 @@ def _leave_collective(plan: Plan, buffer: Buffer, strategy: Strategy) -> list[To
     return [plan.produce(buffer[:], rank=rank) for rank in range(plan.world_size)]
 
 
-def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
+def all_to_all_tiles(
+    plan: Plan, buffer: Buffer, received: Buffer, rows: Sequence[Sequence[int]] | None = None
+) -> Token:
     """Exchanges the blocks that the tiles of all ranks compute; a call gives back what a rank has received.
 
     How, and in how many pieces, is the strategy's choice.
@@ -165,6 +168,9 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
         buffer: What tiles compute, all of it on every rank: [M, …], M a multiple of the number of ranks.
         received: Another buffer of that shape. Afterwards its block i is the one that rank i has computed for this
             rank.
+        rows: Which rows ranks send instead of blocks, as of `Plan.all_to_all`; then M is any number, and `received`
+            has room for as many rows of each rank as one sends to another at most. Rows of it to which none is sent
+            are undefined.
 
     Returns:
         The token that every rank has all its blocks.
@@ -173,13 +179,13 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
         PlanError: The ranks do not divide M, so that there would be gaps in what is given back, or a rule of
             `Plan.all_to_all` is broken.
     """
-    if buffer.shape[0] % plan.world_size:
+    if rows is None and buffer.shape[0] % plan.world_size:
         raise PlanError(
             f"buffer {buffer.name}: expects a multiple of {plan.world_size} rows, but got {buffer.shape[0]}"
         )
     ranks = range(plan.world_size)
     made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
-    token = plan.all_to_all(buffer, received, after=made)
+    token = plan.all_to_all(buffer, received, rows=rows, after=made)
     for rank in ranks:
         plan.output(received[:], rank=rank)
     return token

@@ -103,13 +103,13 @@ class TileSlots:
     Attributes:
         tile: Rows and columns of a slot.
         count: Number of slots, those included that stay empty.
-        stored: Ranges of slots in which tiles are stored, first and number, ascending.
+        stored: For each rank, the ranges of slots in which its tiles are stored, first and number, ascending.
         outputs: For each rank, where its output lies; nothing if that does not lie in slots.
     """
 
     tile: tuple[int, int]
     count: int
-    stored: tuple[tuple[int, int], ...]
+    stored: tuple[tuple[tuple[int, int], ...], ...]
     outputs: tuple[tuple[SlotRows, ...], ...]
 
 
@@ -156,7 +156,8 @@ def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
         rank: A rank that gets an output in it.
 
     Returns:
-        By row and column of tiles, the row among those of all slots, one below the other.
+        By row and column of tiles, the row among those of all slots, one below the other, or -1 for one that no rank
+        sends.
     """
     assert spec.slots is not None
     slots, (rows, columns) = spec.slots, spec.outputs[rank][0].sizes
@@ -172,7 +173,7 @@ def slot_rows(spec: BufferSpec, rank: int) -> Int64Array:
 def first_row(spec: BufferSpec, rank: int) -> int | None:
     """The row of all slots at which a rank's output begins, if it lies there row by row; None if it does not."""
     rows = slot_rows(spec, rank)
-    adjacent = rows.shape[1] == 1 and bool((np.diff(rows[:, 0]) == 1).all())
+    adjacent = rows.shape[1] == 1 and bool((np.diff(rows[:, 0]) == 1).all() and (rows >= 0).all())
     return int(rows[0, 0]) if adjacent and len(rows) else None
 
 

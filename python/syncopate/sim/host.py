@@ -234,13 +234,15 @@ class Host:
         rows = slot_rows(spec, self.rank)
         nbytes = columns * kind.nbytes
         missing = 0
-        for row in map(int, rows.flat):
+        # Rows that nobody sends are undefined.
+        for row in map(int, rows[rows >= 0]):
             place = granules(region, row * nbytes, nbytes)
             missing += region.missing(place, self._main.vector, call)
             region.check_read(self.machine, place, self._main.access(call))
         self._report_missing(call, region, missing)
-        whole = stored[rows].reshape(len(rows), -1)
-        return kind.decode(whole[:, : output.sizes[1]].copy())
+        whole = kind.decode(stored[rows].reshape(len(rows), -1)[:, : output.sizes[1]].copy())
+        unsent = rows[:, :1] < 0
+        return np.where(unsent, np.nan, whole) if unsent.any() else whole
 
     def _report_missing(self, call: int, region: Region, missing: int) -> None:
         if missing:

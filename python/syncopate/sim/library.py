@@ -65,7 +65,7 @@ class Library:
         kind = element(spec.dtype)
         source = memory.buffers[spec.name]
         target = memory.buffers[machine.program.buffers[op.dst].name]
-        for offset, size in _stored(spec, op):
+        for offset, size in _stored(spec, op, rank):
             source.check_read(machine, granules(source, offset, size), stream.access(call))
         stored = source.data[op.src_offset : op.src_offset + op.read_bytes]
         machine.event(stream.name, "joins", f"{op.kind.name.lower()} of {op.read_bytes} bytes")
@@ -185,10 +185,10 @@ class Library:
         return list(total.reshape(len(calls), op.nbytes))
 
 
-def _stored(spec: BufferSpec, op: Call) -> Iterator[tuple[int, int]]:
+def _stored(spec: BufferSpec, op: Call, rank: int) -> Iterator[tuple[int, int]]:
     """Where a rank has stored what a call reads, and how many bytes: slots without a tile hold what nobody uses."""
     assert spec.slots is not None
     size = spec.nbytes // spec.slots.count
-    for slot, count in spec.slots.stored:
+    for slot, count in spec.slots.stored[rank]:
         if op.src_offset <= slot * size < op.src_offset + op.read_bytes:
             yield slot * size, count * size
