@@ -96,7 +96,7 @@ def _add_out(command: argparse.ArgumentParser) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.importers.formats import import_plan
+    from syncopate.importers.files import import_plan
 
     imported = import_plan(
         arguments.file,
@@ -111,7 +111,7 @@ def _import(arguments: argparse.Namespace) -> Outcome:
 
 
 def _export(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.importers.formats import export_plan, read_text
+    from syncopate.importers.files import export_plan, read_text
 
     text = export_plan(
         read_text(arguments.file),

@@ -8,7 +8,7 @@ import pytest
 
 from syncopate import Plan, PlanError
 from syncopate.choices import Algorithm, Direction, Swizzle
-from syncopate.importers.read_plan import read_plan
+from syncopate.importers.steps.read_plan import read_plan
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.catalog import Template, list_templates, make_plan
 from syncopate.plan.interpreter import interpret_plan

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies
 import syncopate
 from syncopate.errors import PlanError
 from syncopate.importers import Source, alpa_layout, dtensor_layout, gspmd_layout, reshard
-from syncopate.importers.layouts import Box
+from syncopate.importers.layouts.layout import Box
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.interpreter import interpret_plan

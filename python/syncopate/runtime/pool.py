@@ -26,7 +26,7 @@ from syncopate.agreement import Agreement, require
 from syncopate.errors import SyncopateError
 from syncopate.runtime.groups import PoolUse, SymmetricAllocation
 
-__all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "Places", "Pool", "Source"]
+__all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "ArenaSource", "Places", "Pool"]
 
 ALIGNMENT: Final = 1024
 """Of blocks."""
@@ -53,7 +53,7 @@ class Arena:
     inset: int = 0
 
 
-class Source(Protocol):
+class ArenaSource(Protocol):
     """Where arenas come from."""
 
     @property
@@ -149,7 +149,7 @@ class _Owner:
 class Pool:
     """The symmetric memory of a group."""
 
-    def __init__(self, agreement: Agreement, source: Source) -> None:
+    def __init__(self, agreement: Agreement, source: ArenaSource) -> None:
         """Has nothing yet.
 
         Args:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
-from syncopate.importers.steps import Collective, CollectiveSteps, find_dependences
+from syncopate.importers.steps.collective_steps import Collective, CollectiveSteps, find_dependences
 from syncopate.synthesis.fabric import Fabric, Hop
 
 __all__ = ["MoveSpan", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
