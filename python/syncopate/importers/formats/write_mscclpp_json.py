@@ -21,7 +21,6 @@ from syncopate.importers.steps.collective_steps import (
     CollectiveSteps,
     Memory,
     Move,
-    find_dependences,
 )
 
 __all__ = ["write_mscclpp_json"]
@@ -117,7 +116,7 @@ class _Writer:
         places: list[tuple[_Block, int]] = []
         # By two threadblocks, of how many moves of the first the second knows.
         known: dict[tuple[int, int, int, int], int] = defaultdict(int)
-        for move, before in zip(self.steps.moves, find_dependences(self.steps.moves), strict=True):
+        for move, before in zip(self.steps.moves, self.steps.dependences, strict=True):
             src, dst = move.src.rank, move.dst.rank
             rank, peer = (dst, src) if move.pull or move.reduces else (src, dst)
             block = self._block(rank, peer if peer != rank else _ALONE)

@@ -1,19 +1,19 @@
 """What all formats of other systems come to: moves of cells between ranks, in an order in which they may be made.
 
 A *cell* is the unit in which a format counts: a buffer of every rank is a row of cells. The *moves* stand in the order
-of one run of the program, and `find_dependences` says which of them have to come after which, by the cells that they
-read and write. Importers make `CollectiveSteps` of a file, `emit` makes a plan of them, and exporters go the other way.
+of one run of the program; which of them have to come after which follows from the cells that they read and write.
+Importers make `CollectiveSteps` of a file, `emit` makes a plan of them, and exporters go the other way.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from syncopate.importers.documents.items import Item, Place
+from syncopate.plan.dependences import Region, find_dependences
 from syncopate.plan.kinds import Collective
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Memory",
     "Move",
     "count_chunks",
-    "find_dependences",
 ]
 
 
@@ -58,6 +57,11 @@ class Cells:
 
     def __iter__(self) -> Iterator[tuple[int, Memory, int]]:
         return ((self.rank, self.memory, self.offset + cell) for cell in range(self.count))
+
+    @property
+    def region(self) -> Region:
+        """The same as dependences are found by."""
+        return Region((self.rank, self.memory), (self.offset,), (self.count,))
 
     def __str__(self) -> str:
         end = self.offset + self.count
@@ -148,6 +152,11 @@ class CollectiveSteps:
         return ends.get(memory, self.scratch.get(memory, 0))
 
     @property
+    def dependences(self) -> list[list[int]]:
+        """By move, numbers of those before it that it has to come after, as `plan.dependences` finds them."""
+        return find_dependences((move.src.region, move.dst.region) for move in self.moves)
+
+    @property
     def blocks(self) -> int:
         """Into how many blocks of `chunks` cells what is gathered, reduced or exchanged is cut."""
         whole = (Collective.ALL_REDUCE, Collective.BROADCAST)
@@ -207,25 +216,3 @@ def count_chunks(
     if part == 0:
         root.fail("expects ranks with chunks, but none has any")
     return part
-
-
-def find_dependences(moves: Sequence[Move]) -> list[list[int]]:
-    """By move, those before it that it has to come after, because both use a cell and one of them writes it."""
-    writers: dict[tuple[int, Memory, int], int] = {}
-    readers: dict[tuple[int, Memory, int], list[int]] = defaultdict(list)
-    found: list[list[int]] = []
-    for number, move in enumerate(moves):
-        needed: set[int] = set()
-        for cell in move.src:
-            needed.update({writers[cell]} if cell in writers else ())
-        for cell in move.dst:
-            # Whoever has read it came after its writer.
-            after = readers.pop(cell, [])
-            needed.update(after or ({writers[cell]} if cell in writers else ()))
-        for cell in move.src:
-            readers[cell].append(number)
-        for cell in move.dst:
-            writers[cell] = number
-            readers.pop(cell, None)
-        found.append(sorted(needed))
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from syncopate.choices import Direction
 from syncopate.errors import PlanError
 from syncopate.importers.imported import Imported
 from syncopate.importers.names import Source
@@ -14,10 +15,10 @@ from syncopate.importers.steps.collective_steps import (
     CollectiveSteps,
     Memory,
     Move,
-    find_dependences,
 )
 from syncopate.importers.steps.proof import prove
 from syncopate.plan import Buffer, Chunk, Plan, Token
+from syncopate.plan.moves import Moves
 
 __all__ = ["emit_plan", "to_symbol"]
 
@@ -55,6 +56,7 @@ class _Emitter:
         self.steps, self.dtype, self.source, self.kernel = steps, dtype, source, kernel
         place = steps.place.file, steps.place.line
         self.plan = Plan(to_symbol(steps.name), mesh=[steps.ranks], place=place)
+        self.transfers = Moves(self.plan)
         if not shape or any(type(size) is not int or size < 1 for size in shape):
             raise PlanError(f"shape: expects positive sizes, but got {list(shape)}")
         self.rows, self.more = shape[0], tuple(shape[1:])
@@ -117,20 +119,10 @@ class _Emitter:
             if rows:
                 shape = (rows, *self.more)
                 self.buffers[memory] = plan.buffer(memory.value, shape, self.dtype)
-        made = {
-            rank: token for rank in range(steps.ranks) if (token := self._provide(rank)) is not None
-        }
-        tokens: list[list[Token]] = []
-        for move, before in zip(self.moves, find_dependences(self.moves), strict=True):
-            after = [token for number in before for token in tokens[number]]
-            # What touches what tiles compute comes after them.
-            after += [
-                made[end.rank]
-                for end in (move.src, move.dst)
-                if end.rank in made and not set(end).isdisjoint(self.given[end.rank])
-            ]
-            tokens.append(list(self._move(move, after)))
-        everything = [token for some in tokens for token in some]
+        for rank in range(steps.ranks):
+            self._provide(rank)
+        tokens = [list(self._move(move)) for move in self.moves]
+        everything = self.transfers.tokens
         self._claim(tokens)
         given, result = self.buffers[self.first], self.buffers[self.last]
         if self.source is Source.TILES:
@@ -163,8 +155,8 @@ class _Emitter:
         padded = self.steps.collective is Collective.ALL_TO_ALL and memory is Memory.OUTPUT
         return row if padded else min(row, self.rows)
 
-    def _provide(self, rank: int) -> Token | None:
-        """What a rank starts with; the token of its tiles, if they compute it."""
+    def _provide(self, rank: int) -> None:
+        """What a rank starts with."""
         given = self.given[rank]
         # How long a cell of a block is depends on where the block is among all of them.
         ahead = rank * self.steps.chunks if self.is_block else 0
@@ -173,11 +165,11 @@ class _Emitter:
             self.live[rank, self.first, cell] = end - begin
         region = self._region(given)
         if region is None:
-            return None
+            return
         if self.source is Source.TILES:
-            return self.plan.produce(region, rank=rank)
-        self.plan.input(region, rank=rank)
-        return None
+            self.transfers.produced(region, rank)
+        else:
+            self.plan.input(region, rank=rank)
 
     def _region(self, cells: Cells) -> Chunk | None:
         """The rows of cells that are live."""
@@ -187,18 +179,17 @@ class _Emitter:
         end = max(self._start(*cell[1:]) + self.live.get(cell, 0) for cell in cells)
         return self.buffers[cells.memory][begin:end] if end > begin else None
 
-    def _move(self, move: Move, after: Sequence[Token]) -> Iterator[Token]:
+    def _move(self, move: Move) -> Iterator[Token]:
         engine = move.engine and not move.reduces and move.src.rank != move.dst.rank
-        add = self.plan.get if move.pull else self.plan.put
         with self.plan.at(move.place.file, move.place.line):
             for src, dst, rows in self._pieces(move):
-                yield add(
+                yield self.transfers.move(
                     self.buffers[move.src.memory][src : src + rows],
+                    move.src.rank,
+                    move.dst.rank,
                     self.buffers[move.dst.memory][dst : dst + rows],
-                    src_rank=move.src.rank,
-                    dst_rank=move.dst.rank,
                     reduction=self.steps.reduction if move.reduces else None,
-                    after=after,
+                    direction=Direction.PULL if move.pull else Direction.PUSH,
                     realization="copy_engine" if engine else None,
                 )
 
