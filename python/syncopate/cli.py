@@ -11,7 +11,7 @@ from pathlib import Path
 
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
-from syncopate.cli_arguments import number, write_out
+from syncopate.cli_arguments import PLAN_FILE, number, write_out
 from syncopate.doctor_cli import add_doctor_command
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
@@ -27,10 +27,6 @@ from syncopate.synthesis_cli import add_synthesis_commands
 from syncopate.timeline_cli import add_timeline_command
 from syncopate.workload_cli import add_workload_commands
 
-_PLAN = (
-    "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME; to "
-    "be scheduled, it has a kernel with footprints (docs/plans.md)"
-)
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
     f"algorithm={'|'.join(names_of(Algorithm))} direction={'|'.join(names_of(Direction))} splits=N "
@@ -144,7 +140,9 @@ def make_parser() -> argparse.ArgumentParser:
         "that do not hold what the plan brings there.",
     )
     for command, run in ((explain, _explain), (show, _show), (check, _check)):
-        command.add_argument("file", help=_PLAN)
+        command.add_argument(
+            "file", help=f"{PLAN_FILE}; to be scheduled, it has a kernel with footprints"
+        )
         command.add_argument("--options", default="", metavar="WORDS", help=_OPTIONS)
         add_json(command)
         command.set_defaults(run=run)

@@ -72,6 +72,21 @@ def test_export_writes_a_file_that_import_takes(form, ring, tmp_path, capsys):
     assert (steps.ranks, steps.chunks, len(steps.moves)) == (3, 1, 6)
 
 
+def test_export_takes_a_python_file_that_builds_the_plan(tmp_path, capsys):
+    file = tmp_path / "gather.py"
+    lines = ["from syncopate import Plan", "", "plan = Plan('gather', mesh=[2])"]
+    lines += ["a = plan.buffer('a', (4, 8), 'f32', shard_axis=0)", "plan.all_gather(a)"]
+    file.write_text("\n".join(lines))
+    for name in (file, f"{file}:plan"):
+        assert main(["export", str(name), "--to", "msccl-xml"]) == 0
+        steps = read_steps(capsys.readouterr().out, Format.MSCCL_XML)
+        prove(steps)
+        assert (steps.ranks, steps.name) == (2, "gather")
+    file.write_text("\n".join([*lines, "plan.broadcast(a, root=0)"]))
+    assert main(["export", str(file), "--to", "msccl-xml"]) == 1
+    assert "gather.py" in capsys.readouterr().err
+
+
 def test_plan_without_claim_is_exported_as_what_it_is_said_to_be(tmp_path, capsys):
     form, collective, write = FILES["mscclpp_reading_reduce_scatter"]
     file, plan = tmp_path / "in.json", tmp_path / "plan.mlir"

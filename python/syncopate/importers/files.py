@@ -24,9 +24,9 @@ from syncopate.importers.steps.emit import emit_plan
 from syncopate.importers.steps.read_plan import read_plan
 from syncopate.importers.xla.exchanges import read_hlo_exchanges, read_stablehlo_exchanges
 from syncopate.plan import Plan
+from syncopate.plan.plan_source import read_text
 
-__all__ = ["export_plan", "import_plan", "read_exchanges", "read_steps", "read_text"]
-
+__all__ = ["export_plan", "import_plan", "read_exchanges", "read_steps"]
 
 _Read = TypeVar("_Read")
 
@@ -129,7 +129,8 @@ def import_plan(
         PlanError: The file is malformed, or is not what it says, or the plan breaks a rule.
         SyncopateError: The file cannot be read, or an argument does not go with its format.
     """
-    known, text = _to_format(form), read_text(Path(path))
+    known = _to_format(form)
+    text = read_text(str(path), f"{known.value}: {known.summary}")
     if not known.has_steps:
         for name, value in (("shape", shape), ("dtype", dtype)):
             if value is not None:
@@ -194,22 +195,6 @@ def export_plan(
     if steps.collective is Collective.BROADCAST:
         steps.place.fail("expects no chunk.broadcast, which no format here has")
     return _WRITERS[known](steps)
-
-
-def read_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        SyncopateError: It cannot be read, or is no text.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SyncopateError(f"file: cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SyncopateError(f"file: {path} is no text") from None
-    except ValueError as error:
-        raise SyncopateError(f"file: cannot read {str(path)!r}: {error}") from None
 
 
 def _to_format(form: Format | str) -> Format:
