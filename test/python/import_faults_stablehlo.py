@@ -64,6 +64,17 @@ STABLEHLO = {
         "expects 4 ids, but got 8",
         OP,
     ),
+    "huge rank": (
+        GATHER.replace(
+            "mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32", "a.b = 1 : i32"
+        ),
+        GROUPS,
+        "dense<999999999> : tensor<1x1xi64>",
+        "expects 1 to 4096 ranks, but got 1000000000",
+        OP,
+    ),
+    "many partitions": (GATHER, "partitions = 4", "partitions = 9999", "1 to 4096 ranks", OP),
+    "huge dimension": (GATHER, "dims = [1]", f"dims = [{'9' * 5000}]", "numbers of dim", "dot_g"),
     "huge groups": (GATHER, "1x4xi64", "99999x99999xi64", "expects at most 65536 ids", OP),
     "bytes of another number": (GATHER, "[[0, 1, 2, 3]]", '"0x00000000000000"', "lists of ids", OP),
     "rank twice": (

@@ -13,10 +13,12 @@ from typing import Any, Final, NoReturn
 
 from syncopate.errors import PlanError
 
-__all__ = ["MOST", "Attribute", "Item", "Place", "shorten"]
+__all__ = ["MOST", "MOST_RANKS", "Attribute", "Item", "Place", "shorten"]
 
 MOST: Final = 1 << 20
-"""The most ranks, chunks or steps that a number of a file may say."""
+"""The most chunks or steps that a number of a file may say."""
+MOST_RANKS: Final = 4096
+"""The most ranks that a file may speak of."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ rings on the accesses of a buffer; what is reduced in parts becomes a ring that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +42,7 @@ def read_mercury_json(text: str, file: str) -> list[Ring | Exchange]:
     """
     root = read_json(text, file).called("program")
     mesh = root.integers("mesh", 1, _MOST_RANKS + 1)
-    if not 1 <= len(mesh) <= 8 or not 2 <= int(np.prod(mesh)) <= _MOST_RANKS:
+    if not 1 <= len(mesh) <= 8 or not 2 <= math.prod(mesh) <= _MOST_RANKS:
         root.fail(
             f"expects mesh to have 2 to {_MOST_RANKS} ranks, but got {list(mesh)[:9]}", "mesh"
         )
@@ -102,7 +103,7 @@ class _Reader:
     buffers: Mapping[str, _Buffer]
 
     def __post_init__(self) -> None:
-        grid = np.arange(int(np.prod(self.mesh))).reshape(tuple(self.mesh))
+        grid = np.arange(math.prod(self.mesh)).reshape(tuple(self.mesh))
         self.ranks = {tuple(map(int, at)): int(rank) for at, rank in np.ndenumerate(grid)}
 
     def body(self, item: Item, depth: int) -> Iterator[Ring | Exchange]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
-from syncopate.importers.documents.items import MOST, Item
+from syncopate.importers.documents.items import MOST, MOST_RANKS, Item
 from syncopate.importers.documents.read_xml import read_xml
 from syncopate.importers.formats.msccl_threadblocks import Channel, ThreadblockReader
 from syncopate.importers.steps.collective_steps import (
@@ -32,7 +32,6 @@ COLLECTIVES: Final = {
 """As MSCCL spells them."""
 
 _OTHER_NAMES: Final = {"reducescatter": Collective.REDUCE_SCATTER}
-_MOST_RANKS: Final = 4096
 
 
 def read_msccl_xml(text: str, file: str) -> CollectiveSteps:
@@ -45,7 +44,7 @@ def read_msccl_xml(text: str, file: str) -> CollectiveSteps:
     if root.what != "algo":
         root.fail("expects the root to be algo")
     gpus = root.elements("gpu")
-    ranks = root.integer("ngpus", 1, _MOST_RANKS + 1, default=len(gpus))
+    ranks = root.integer("ngpus", 1, MOST_RANKS + 1, default=len(gpus))
     if len(gpus) != ranks or not gpus:
         root.fail(f"expects {ranks} gpus, as ngpus says, but got {len(gpus)}")
     by_rank: dict[int, Item] = {}

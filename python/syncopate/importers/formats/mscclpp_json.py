@@ -12,7 +12,7 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from syncopate.importers.documents.items import MOST, Item
+from syncopate.importers.documents.items import MOST, MOST_RANKS, Item
 from syncopate.importers.documents.read_json import read_json
 from syncopate.importers.formats.mscclpp_threadblocks import FINEST, BlockReader, GpuReader
 from syncopate.importers.steps.collective_steps import (
@@ -33,8 +33,6 @@ COLLECTIVES: Final = {
 }
 """As MSCCL++ spells them."""
 
-_MOST_RANKS: Final = 4096
-
 
 def read_mscclpp_json(text: str, file: str) -> CollectiveSteps:
     """The steps of an execution plan.
@@ -44,8 +42,8 @@ def read_mscclpp_json(text: str, file: str) -> CollectiveSteps:
     """
     root = read_json(text, file).called("plan")
     gpus = root.items("gpus", "gpu")
-    if not 1 <= len(gpus) <= _MOST_RANKS:
-        root.fail(f"expects 1 to {_MOST_RANKS} gpus, but got {len(gpus)}", "gpus")
+    if not 1 <= len(gpus) <= MOST_RANKS:
+        root.fail(f"expects 1 to {MOST_RANKS} gpus, but got {len(gpus)}", "gpus")
     for rank, gpu in enumerate(gpus):
         if gpu.integer("id", 0, len(gpus)) != rank:
             gpu.fail(f"expects gpus in the order of their ids, but got {gpu.fields['id']}", "id")

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from syncopate.importers.documents.items import MOST, Item
+from syncopate.importers.documents.items import MOST, MOST_RANKS, Item
 from syncopate.importers.documents.read_json import read_json
 from syncopate.importers.steps.collective_steps import (
     Cells,
@@ -30,7 +30,6 @@ _COLLECTIVES: Final = {
     "Alltoall": Collective.ALL_TO_ALL,
 }
 _NAME: Final = re.compile(r"(\w+)\(n=(\d{1,4})\)(,chunks=\d{1,6})*")
-_MOST_RANKS: Final = 4096
 
 
 def read_taccl_json(text: str, file: str) -> CollectiveSteps:
@@ -50,7 +49,7 @@ def read_taccl_json(text: str, file: str) -> CollectiveSteps:
             f"expects name to be {', '.join(_COLLECTIVES)} with (n=RANKS) behind it, but got {name[:60]!r}",
             "name",
         )
-    kind, ranks = _COLLECTIVES[match[1]], collective.integer("nodes", 1, _MOST_RANKS + 1)
+    kind, ranks = _COLLECTIVES[match[1]], collective.integer("nodes", 1, MOST_RANKS + 1)
     if int(match[2]) != ranks:
         collective.fail(f"expects nodes to be {match[2]}, as name says, but got {ranks}", "nodes")
     given, taken = (_read_map(root, field, ranks) for field in ("input_map", "output_map"))

@@ -10,15 +10,17 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from syncopate.errors import PlanError
+from syncopate.importers.documents.items import MOST_RANKS
 
 __all__ = ["Box", "Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"]
 
-_MOST_RANKS = 4096
+_MOST_DIMS: Final = 32
+"""Of a grid of ranks; numpy has no arrays of many more."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ def gspmd_layout(text: str, shape: Sequence[int], ranks: int) -> Layout:
     Raises:
         PlanError: It is malformed, does not fit shape and devices, or leaves dimensions to somebody else (`manual`).
     """
+    _count([ranks])
     body = text.strip().removeprefix("{").removesuffix("}").strip()
     if body == "replicated":
         return Layout(text, (_whole(shape),) * ranks)
@@ -153,6 +156,8 @@ def gspmd_layout(text: str, shape: Sequence[int], ranks: int) -> Layout:
             f"sharding: expects {{replicated}} or {{devices=[…]…}} of a tensor, but got {text[:80]!r}"
         )
     tiles = _numbers(match[1], text)
+    if len(tiles) > _MOST_DIMS:
+        raise PlanError(f"sharding: expects at most {_MOST_DIMS} tiles, but got {text[:80]!r}")
     if match[4]:
         order = np.array(_numbers(match[4], text))
     else:
@@ -225,8 +230,10 @@ def _whole(shape: Sequence[int]) -> Box:
 
 
 def _count(mesh: Sequence[int]) -> int:
-    if not mesh or any(size < 1 for size in mesh) or math.prod(mesh) > _MOST_RANKS:
-        raise PlanError(f"mesh: expects 1 to {_MOST_RANKS} ranks, but got {list(mesh)[:8]}")
+    if not mesh or any(size < 1 for size in mesh) or math.prod(mesh) > MOST_RANKS:
+        raise PlanError(f"mesh: expects 1 to {MOST_RANKS} ranks, but got {list(mesh)[:8]}")
+    if len(mesh) > _MOST_DIMS:
+        raise PlanError(f"mesh: expects at most {_MOST_DIMS} dimensions, but got {len(mesh)}")
     return math.prod(mesh)
 
 

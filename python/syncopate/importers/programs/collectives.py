@@ -15,8 +15,6 @@ from syncopate.importers.programs.tensors import Node, Tensor, Transfer, Transfe
 
 __all__ = ["find_exchanges"]
 
-_MOST_RANKS: Final = 4096
-
 
 def find_exchanges(nodes: Sequence[Node]) -> list[Exchange]:
     """What the collectives of a graph move, each with the product beside it.
@@ -48,8 +46,6 @@ class _Reading:
         if not operand.shape or min(operand.shape) < 1:
             node.fail(f"expects a tensor with elements, but got {list(operand.shape)}")
         members = {rank for group in transfer.groups for rank in group}
-        if len(members) > _MOST_RANKS:
-            node.fail(f"expects at most {_MOST_RANKS} ranks, but got {len(members)}")
         if len(members) < 2:
             node.fail("expects several ranks, but got one")
         self._check(operand, result)

@@ -10,6 +10,8 @@ from typing import Final, NoReturn
 
 import numpy as np
 
+from syncopate.importers.documents.items import MOST_RANKS
+
 __all__ = ["GroupKind", "Grouping", "Ids", "read_dense", "read_iota", "read_lists"]
 
 _MOST: Final = 1 << 16
@@ -25,18 +27,21 @@ class Grouping:
     replicas: int | None
     partitions: int | None
 
-    def ranks(self, ids: Ids) -> int:
+    def ranks(self, ids: Ids, fail: Fail) -> int:
         """The number of ranks; the one that the ids of a collective say, if the program does not."""
+        count = (self.replicas or 1) * (self.partitions or 1)
         if self.replicas is None and self.partitions is None:
-            return 1 + max((number for group in ids for number in group), default=0)
-        return (self.replicas or 1) * (self.partitions or 1)
+            count = 1 + max((number for group in ids for number in group), default=0)
+        if not 1 <= count <= MOST_RANKS:
+            fail(f"expects 1 to {MOST_RANKS} ranks, but got {count}")
+        return count
 
     def expand(self, ids: Ids, kind: GroupKind, fail: Fail) -> Groups:
         """The groups of ranks of a collective; all ranks if it names none.
 
         Fails where ids are those of replicas or partitions, and there are several of both.
         """
-        count = self.ranks(ids)
+        count = self.ranks(ids, fail)
         replicas, partitions = self.replicas or 1, self.partitions or 1
         if replicas > 1 and partitions > 1 and not kind.is_global:
             fail(
@@ -46,9 +51,9 @@ class Grouping:
         if not ids:
             ids = [range(count)]
         elif kind.crosses_both and partitions > 1:
-            if any(replica for group in ids for replica in group):
+            if [list(group) for group in ids] != [[0]]:
                 fail(f"expects groups of the one replica, but got {_show(ids)}")
-            ids = [[partition for _ in group for partition in range(partitions)] for group in ids]
+            ids = [range(partitions)]
         elif not kind.is_global and not kind.crosses_partitions and partitions > 1:
             fail("expects groups of partitions, since there is one replica")
         elif not kind.is_global and kind.crosses_partitions and replicas > 1:
@@ -67,7 +72,7 @@ class Grouping:
         """
         if any(len(pair) != 2 for pair in pairs):
             fail(f"expects pairs of ranks, but got {_show(pairs)}")
-        every = list(range(self.ranks(pairs)))
+        every = list(range(self.ranks(pairs, fail)))
         if any(sorted([pair[end] for pair in pairs]) != every for end in (0, 1)):
             fail(
                 f"expects each of {len(every)} ranks to send and to receive once, since ranks that receive nothing get "
@@ -140,7 +145,7 @@ def read_lists(text: str, fail: Fail) -> list[list[int]]:
 def read_iota(text: str, fail: Fail) -> list[list[int]]:
     """The lists of `[2,4]<=[4,2]T(1,0)`, or of `mesh['x'=2,'y'=4] {'y'}`, in which the axes named make up a group."""
     body = text.replace(" ", "")
-    match = re.fullmatch(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", body)
+    match = re.fullmatch(r"\[(\d{1,6}),(\d{1,6})\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", body)
     if match:
         shape = [int(match[1]), int(match[2])]
         sizes = _numbers(match[3], text, fail)
@@ -148,7 +153,7 @@ def read_iota(text: str, fail: Fail) -> list[list[int]]:
         if sorted(order) != list(range(len(sizes))) or math.prod(sizes) != math.prod(shape):
             fail(f"expects groups that fit their devices, but got {text[:60]!r}")
         return _grid(sizes, text, fail).transpose(order).reshape(shape).tolist()  # type: ignore[no-any-return]
-    match = re.fullmatch(r"mesh\[((?:'\w+'=\d+,?)+)\]\{((?:'\w+',?)*)\}", body)
+    match = re.fullmatch(r"mesh\[((?:'\w+'=\d{1,6},?)+)\]\{((?:'\w+',?)*)\}", body)
     if match is None:
         fail(f"expects groups of devices, but got {text[:60]!r}")
     names = re.findall(r"'(\w+)'", match[1])

@@ -69,7 +69,7 @@ def place_nodes(
     Raises:
         PlanError: A sharding is malformed, or does not fit its value.
     """
-    ranks = grouping.ranks([])
+    ranks = grouping.ranks([], Operation("HloModule", module.place, (), (), {}, ()).fail)
     types = {operation.results[0]: operation.types for operation in operations}
     placed = []
     for operation in operations:
@@ -121,6 +121,8 @@ def _read(
         if operation.name.endswith("-done"):
             passes = True
         if operation.name == "get-tuple-element":
+            if len(operands) != 1:
+                operation.fail(f"expects one operand, but got {len(operands)}")
             operands, passes = (f"{operands[0]}#{operation.text('index')}",), True
         type_ = operation.types[0] if len(operation.types) == 1 else None
         yield Node(operation.place, name, operands, type_, takes, meaning, passes)

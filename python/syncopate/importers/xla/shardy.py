@@ -118,6 +118,10 @@ class _Reader:
             operation.fail(f"expects {named}, but it is missing")
         given = self.shardings.get(operation.operands[0])
         layout = self._layout(operation, text, tensor, operation.results[0])
+        node = Node(operation.place, operation.results[0], operation.operands, tensor, (tensor,))
+        if operation.results[0] not in self.shardings:
+            # There is one rank.
+            return Placed(node)
         before = None
         if operation.name in _SUMS:
             before = self._parts(operation, given, tensor)
@@ -126,7 +130,6 @@ class _Reader:
             before = replace(
                 self.shardings[operation.results[0]], dims=((),) * len(tensor.shape)
             ).layout(tensor.shape, operation.fail)
-        node = Node(operation.place, operation.results[0], operation.operands, tensor, (tensor,))
         return Placed(node, layout, before, moves=True, name=operation.name.removeprefix("sdy."))
 
     def _parts(self, operation: Operation, given: TensorSharding | None, tensor: Tensor) -> Layout:

@@ -10,12 +10,12 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from syncopate.importers.documents.items import MOST_RANKS
 from syncopate.importers.layouts.layout import Box, Layout
 from syncopate.importers.programs.tensors import Operation
 
 __all__ = ["NamedMesh", "SubAxis", "TensorSharding", "read_mesh", "read_sharding"]
 
-_MOST_RANKS: Final = 4096
 _AXIS: Final = re.compile(r'"([^"]+)"(?: : \( (\d{1,6}) \) (\d{1,6}))?')
 Fail = Callable[[str], NoReturn]
 
@@ -202,8 +202,8 @@ def _read_mesh(text: str, fail: Fail) -> NamedMesh:
     if len(sizes) != len(pairs) or len(sizes) > 16:
         fail(f"expects at most 16 axes, each once, but got {text[:60]!r}")
     count = math.prod(sizes.values())
-    if not 1 <= count <= _MOST_RANKS:
-        fail(f"expects 1 to {_MOST_RANKS} ranks, but got {text[:60]!r}")
+    if not 1 <= count <= MOST_RANKS:
+        fail(f"expects 1 to {MOST_RANKS} ranks, but got {text[:60]!r}")
     ranks: list[Any] = list(range(count))
     if match[2] is not None:
         ids = [int(number) for number in re.findall(r"\d{1,6}", match[2])]

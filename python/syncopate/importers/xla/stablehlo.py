@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from syncopate.importers.documents.items import shorten
 from syncopate.importers.programs.tensors import Dot, Node, Operation, Transfer, TransferKind
 from syncopate.importers.xla.groups import Grouping, GroupKind, read_dense, read_iota
 from syncopate.importers.xla.read_mlir import LABEL, walk
@@ -70,14 +71,14 @@ def read_dot(operation: Operation) -> Dot | None:
         if generic is not None:
             for number, side in enumerate(("lhs", "rhs")):
                 match = re.search(rf"{side}_{kind}_dimensions = \[ ([\d , ]*)\]", generic)
-                found[number] = _to_numbers(match[1]) if match else ()
+                found[number] = _to_dims(operation, match[1]) if match else ()
         elif f"{kind}_dims" in operation.fields:
             match = re.fullmatch(
                 r"\[([\d , ]*)\] x \[([\d , ]*)\]", operation.fields[f"{kind}_dims"]
             )
             if match is None:
                 operation.bad(f"{kind}_dims", "two lists of dimensions")
-            found[:] = _to_numbers(match[1]), _to_numbers(match[2])
+            found[:] = _to_dims(operation, match[1]), _to_dims(operation, match[2])
     return Dot(*dims["contracting"], *dims["batching"])
 
 
@@ -159,8 +160,9 @@ def _read_groups(
         ids = read_iota(f"mesh[{mesh}] {{{named}}}", operation.fail)
     else:
         ids = read_dense(text, operation.fail)
-    channel = re.search(r"handle = (\d+)", operation.fields.get("channel_handle", ""))
-    on_channel = channel is not None and int(channel[1]) > 0
+    on_channel = (
+        re.search(r"handle = 0*[1-9]", operation.fields.get("channel_handle", "")) is not None
+    )
     is_global = operation.fields.get("use_global_device_ids", "false") in ("unit", "true")
     if is_global and not on_channel:
         operation.fail("expects a channel_handle beside use_global_device_ids")
@@ -204,5 +206,8 @@ def _read_count(operation: Operation, name: str) -> int | None:
     return int(match[1])
 
 
-def _to_numbers(text: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", text)))
+def _to_dims(operation: Operation, text: str) -> tuple[int, ...]:
+    words = re.findall(r"\d+", text)
+    if any(len(word) > 3 for word in words):
+        operation.fail(f"expects numbers of dimensions, but got {shorten(text)}")
+    return tuple(map(int, words))
