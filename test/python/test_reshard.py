@@ -157,6 +157,8 @@ def test_boxes_are_those_of_torch(mesh, data, shape):
         ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", [2, 2], ["S(0)", "R"]),
         ("{devices=[1,2,2]0,2,1,3 last_tile_dim_replicate}", [2, 2], ["R", "S(1)"]),
         ("{devices=[2,1,2]<=[4] last_tile_dims={replicated}}", [2, 2], ["S(0)", "R"]),
+        ('{devices=[4,1]0,1,2,3 metadata={op_name="f(x)"}}', [4], ["S(0)"]),
+        ('{replicated metadata={op_name="f"}}', [4], ["R"]),
         ("{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}", [2, 2], ["S(0)", "P(sum)"]),
     ],
 )

@@ -143,7 +143,9 @@ def gspmd_layout(text: str, shape: Sequence[int], ranks: int) -> Layout:
         PlanError: It is malformed, does not fit shape and devices, or leaves dimensions to somebody else (`manual`).
     """
     _count([ranks])
-    body = text.strip().removeprefix("{").removesuffix("}").strip()
+    body = re.sub(
+        r" metadata=\{[^{}]*\}", "", text.strip().removeprefix("{").removesuffix("}")
+    ).strip()
     if body == "replicated":
         return Layout(text, (_whole(shape),) * ranks)
     match = re.fullmatch(

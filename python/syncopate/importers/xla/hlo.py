@@ -77,7 +77,7 @@ def place_nodes(
         text = operation.fields.get("sharding", "")
         texts = [text] * len(nodes)
         if operation.name == "tuple":
-            texts = re.findall(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}", text[1:-1])
+            texts = re.findall(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", text[1:-1])
             texts += [""] * (len(nodes) - len(texts))
         elementwise = operation.name.replace("-", "_") in ELEMENTWISE or operation.name in (
             "tuple",
@@ -120,6 +120,9 @@ def _read(
         operands, passes = operation.operands, operation.name in _PASSES
         if operation.name.endswith("-done"):
             passes = True
+            for number, type_ in enumerate(operation.types if len(operation.types) > 1 else ()):
+                given = tuple(f"{operand}#{number}" for operand in operands)
+                yield Node(operation.place, f"{name}#{number}", given, type_, passes=True)
         if operation.name == "get-tuple-element":
             if len(operands) != 1:
                 operation.fail(f"expects one operand, but got {len(operands)}")
@@ -127,22 +130,25 @@ def _read(
         type_ = operation.types[0] if len(operation.types) == 1 else None
         yield Node(operation.place, name, operands, type_, takes, meaning, passes)
         return
-    gives = _result_types(operation, kind)
+    gives = _result_types(operation)
     if len(gives) != len(operation.operands):
         operation.fail(
             f"expects as many results as operands, but got {len(gives)} and {len(operation.operands)}"
         )
-    transfer = _read_transfer(module, operation, kind, grouping, operation.tensor(0))
+    result_type = gives[0] if gives else None
+    if result_type is None:
+        operation.fail("expects the result to be a tensor of known sizes")
+    transfer = _read_transfer(module, operation, kind, grouping, result_type)
     for number, (operand, type_) in enumerate(zip(operation.operands, gives, strict=True)):
         result = name if len(gives) == 1 else f"{name}#{number}"
         yield Node(operation.place, result, (operand,), type_, takes[number : number + 1], transfer)
 
 
-def _result_types(operation: Operation, kind: TransferKind) -> tuple[Tensor | None, ...]:
-    """Types of results; what starts a collective may give its operands and contexts besides."""
-    started = operation.name.endswith("-start") and kind is not TransferKind.ALL_REDUCE
-    if started and len(operation.types) > 1:
-        return operation.types[1:2]
+def _result_types(operation: Operation) -> tuple[Tensor | None, ...]:
+    """Types of results; what starts a collective may give its operands before them, and contexts behind."""
+    count = len(operation.operands)
+    if operation.name.endswith("-start") and len(operation.types) > count:
+        return operation.types[count : 2 * count]
     return operation.types
 
 

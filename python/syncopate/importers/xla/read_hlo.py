@@ -14,7 +14,7 @@ __all__ = ["HloModule", "read_hlo"]
 
 _HEADER: Final = re.compile(r"(?:ENTRY )?%?([\w.-]+)\s*(?:\(.*\)\s*->\s*.*)?\{")
 _OPERATION: Final = re.compile(r"(?:ROOT )?%?([\w.-]+) = (.+)")
-_TYPE: Final = re.compile(r"(\w+)\[((?:<=)?[\d,<=? ]*)\](?:\{[^{}]*\})?")
+_TYPE: Final = re.compile(r"(\w{1,16})\[((?:<=)?[\d,<=? ]*)\](?:\{[^{}]*\})?")
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -47,7 +47,7 @@ def read_hlo(text: str, file: str) -> HloModule:
         place, line = Place(file, number), re.sub(r"/\*.*?\*/", "", raw).strip()
         if inside is not None:
             name, _, operations = inside
-            if line == "}":
+            if line == "}" or line.startswith("}, execution_thread="):
                 computations[name], inside = tuple(operations), None
             elif line:
                 operations.append(_read_operation(line, place))
@@ -82,6 +82,9 @@ def _read_operation(line: str, place: Place) -> Operation:
     end = _end(rest, call.end() - 1)
     if end is None:
         place.fail(f"{call[1]}: expects ')', but got the end of the line")
+    if call[1].endswith("-start"):
+        # Tuples of what it takes and of what it gives, one behind the other.
+        types = tuple(map(_to_tensor, _TYPE.finditer(match[2].removesuffix(rest))))
     inside = _split(rest[call.end() : end - 1]) if call[1] != "constant" else []
     operands = [part.split()[-1].removeprefix("%") for part in inside if part.split()]
     tail = rest[end:].lstrip()

@@ -68,7 +68,7 @@ def to_tensor(words: Sequence[str]) -> Tensor | None:
     """The type that `tensor<…>` is, whose words are given; None if it is no such type, or sizes are unknown."""
     if len(words) < 4 or words[:2] != ["tensor", "<"]:
         return None
-    match = re.fullmatch(r"((?:\d{1,12}x)*)([A-Za-z]\w*)", words[2])
+    match = re.fullmatch(r"((?:\d{1,12}x)*)([A-Za-z]\w{0,15})", words[2])
     if match is None:
         return None
     sizes = tuple(int(size) for size in match[1].split("x") if size)
