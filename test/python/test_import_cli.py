@@ -70,6 +70,9 @@ def test_export_writes_a_file_that_import_takes(form, ring, tmp_path, capsys):
     steps = read_steps(out.read_text(), form)
     prove(steps)
     assert (steps.ranks, steps.chunks, len(steps.moves)) == (3, 1, 6)
+    said = ["--collective", "all_reduce"]
+    assert main(["export", str(plan), "--to", form.value, *said]) == 1
+    assert "expects all_reduce, as collective says, but got all_gather" in capsys.readouterr().err
 
 
 def test_export_takes_a_python_file_that_builds_the_plan(tmp_path, capsys):
@@ -126,6 +129,7 @@ def test_exported_execution_plan_has_what_the_executor_reads(tmp_path, capsys):
         (["export", "RING", "--to", "msccl-xml"], "RING:1: expected operation name"),
         (["import", "BYTES", "--from", "msccl-xml"], "file: .*BYTES is no text"),
         (["import", "RING", "--from", "msccl-xml", "--dtype", "x"], "dtype: expects an element"),
+        (["import", "RING", "--from", "msccl-xml", "--dtype", ""], "dtype: expects an element"),
         (["import", "RING", "--from", "msccl-xml", "--out", "."], "--out: cannot write "),
     ],
 )

@@ -141,7 +141,13 @@ def import_plan(
     steps = read_steps(text, known, str(path))
     if shape is None:
         shape = (steps.blocks * steps.chunks * 8, 64)
-    return emit_plan(steps, shape, dtype or "f32", source=source or Source.INPUTS, kernel=kernel)
+    return emit_plan(
+        steps,
+        shape,
+        "f32" if dtype is None else dtype,
+        source=source or Source.INPUTS,
+        kernel=kernel,
+    )
 
 
 def _choose(exchanges: Sequence[Exchange | Ring], line: int | None) -> Exchange | Ring:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -63,18 +63,17 @@ class Dependences:
         # By number, those that it comes after, one bit each.
         self._before: list[int] = []
 
-    def find(self, read: Region, written: Region) -> list[int]:
+    def find(self, reads: Sequence[Region], writes: Sequence[Region]) -> list[int]:
         """Numbers of the moves that another one has to come after, without those that others of these come after."""
-        found = {
-            number
-            for uses in self._uses(read)
-            for region, number in uses.writes
-            if _overlap(region, read)
-        }
-        for uses in self._uses(written):
-            for region, number in (*uses.writes, *uses.reads):
-                if _overlap(region, written):
-                    found.add(number)
+        found: set[int] = set()
+        for read in reads:
+            for uses in self._uses(read):
+                found.update(number for region, number in uses.writes if _overlap(region, read))
+        for written in writes:
+            for uses in self._uses(written):
+                for region, number in (*uses.writes, *uses.reads):
+                    if _overlap(region, written):
+                        found.add(number)
         if self._count > _MOST_TRACED:
             return sorted(found)
         covered = 0
@@ -82,7 +81,9 @@ class Dependences:
             covered |= self._before[number]
         return sorted(number for number in found if not covered >> number & 1)
 
-    def note(self, read: Region | None, written: Region, after: Iterable[int] = ()) -> None:
+    def note(
+        self, reads: Sequence[Region], writes: Sequence[Region], after: Iterable[int] = ()
+    ) -> None:
         """Gives a move the next number, from 0 on; it comes after those that `find` has found for it."""
         number = self._count
         self._count += 1
@@ -91,13 +92,16 @@ class Dependences:
             for other in after:
                 before |= self._before[other] | 1 << other
             self._before.append(before)
-        if read is not None:
+        for read in reads:
             for uses in self._uses(read):
                 uses.reads.append((read, number))
-        for uses in self._uses(written):
-            for some in (uses.writes, uses.reads):
-                some[:] = [use for use in some if use[1] == number or not _covers(written, use[0])]
-            uses.writes.append((written, number))
+        for written in writes:
+            for uses in self._uses(written):
+                for some in (uses.writes, uses.reads):
+                    some[:] = [
+                        use for use in some if use[1] == number or not _covers(written, use[0])
+                    ]
+                uses.writes.append((written, number))
 
     def _uses(self, region: Region) -> list[_Uses]:
         begin = region.offsets[0]
@@ -108,8 +112,8 @@ def find_dependences(moves: Iterable[tuple[Region, Region]]) -> list[list[int]]:
     """By move, of which is given what it reads and what it writes, those before it that it has to come after."""
     dependences, found = Dependences(), []
     for read, written in moves:
-        found.append(dependences.find(read, written))
-        dependences.note(read, written, found[-1])
+        found.append(dependences.find([read], [written]))
+        dependences.note([read], [written], found[-1])
     return found
 
 

@@ -47,7 +47,7 @@ class Moves:
     def produced(self, chunk: Chunk, rank: int) -> Token:
         """Says that tiles of a rank compute a chunk, as `Plan.produce` does; transfers of it come after them."""
         token = self.plan.produce(chunk, rank=rank)
-        self._dependences.note(None, _region(chunk, rank))
+        self._dependences.note([], [_region(chunk, rank)])
         self._known.append(token)
         return token
 
@@ -90,8 +90,8 @@ class Moves:
             realization: How it is carried out, if the strategy is not to choose.
         """
         target = src if dst is None else dst
-        read, written = _region(src, src_rank), _region(target, dst_rank)
-        needed = self._dependences.find(read, written)
+        uses = [_region(src, src_rank)], [_region(target, dst_rank)]
+        needed = self._dependences.find(*uses)
         pushes = (direction or self.direction) is Direction.PUSH
         token = (self.plan.put if pushes else self.plan.get)(
             src,
@@ -102,7 +102,7 @@ class Moves:
             after=[*self.after, *(self._known[number] for number in needed)],
             realization=realization,
         )
-        self._dependences.note(read, written, needed)
+        self._dependences.note(*uses, needed)
         self._known.append(token)
         self.tokens.append(token)
         return token

@@ -7,18 +7,17 @@ order of the moves, and each move's two steps stand side by side in it, so the p
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
 from syncopate.importers.formats.msccl_xml import COLLECTIVES
 from syncopate.importers.steps.collective_steps import Cells, Collective, CollectiveSteps, Memory
+from syncopate.plan.dependences import Dependences
 
 __all__ = ["write_msccl_xml"]
 
 _LETTERS = {Memory.INPUT: "i", Memory.OUTPUT: "o", Memory.SCRATCH: "s", Memory.FIFO: "s"}
-_Cell = tuple[int, Memory, int]
 
 
 @dataclass
@@ -56,20 +55,18 @@ class _Writer:
     def __init__(self, steps: CollectiveSteps) -> None:
         self.steps = steps
         self.blocks: list[dict[tuple[int, int], _Block]] = [{} for _ in range(steps.ranks)]
-        self.writer: dict[_Cell, _Step] = {}
-        self.readers: dict[_Cell, list[_Step]] = defaultdict(list)
+        self.dependences = Dependences()
+        # By their numbers among the dependences.
+        self.numbered: list[_Step] = []
 
     def add(self, src: Cells, dst: Cells, reduces: bool) -> None:
         if src.rank == dst.rank:
-            step = self._step("re" if reduces else "cpy", src, dst, (-1, -1), src.rank, src, dst)
-            self._note(step, src, dst)
+            self._step("re" if reduces else "cpy", src, dst, (-1, -1), src.rank, src, dst)
             return
-        sent = self._step("s", src, dst, (dst.rank, -1), src.rank, src, None)
-        self._note(sent, src, None)
+        self._step("s", src, dst, (dst.rank, -1), src.rank, src, None)
         # What a step reduces with is its source.
         seen = dst if reduces else src
-        kind = "rrc" if reduces else "r"
-        self._note(self._step(kind, seen, dst, (-1, src.rank), dst.rank, None, dst), None, dst)
+        self._step("rrc" if reduces else "r", seen, dst, (-1, src.rank), dst.rank, None, dst)
 
     def _step(
         self,
@@ -80,24 +77,24 @@ class _Writer:
         rank: int,
         reads: Cells | None,
         writes: Cells | None,
-    ) -> _Step:
+    ) -> None:
         """Adds a step behind those of its threadblock, and behind nops for all that it waits for but one."""
         blocks = self.blocks[rank]
         if peers not in blocks:
             blocks[peers] = _Block(*peers, number=len(blocks))
         block = blocks[peers]
-        waits = self._find_waits(block, reads, writes)
+        uses = [reads.region] if reads else [], [writes.region] if writes else []
+        needed = self.dependences.find(*uses)
+        waits = self._find_waits(block, [self.numbered[number] for number in needed])
         for awaited in waits[:-1]:
             block.steps.append(_Step("nop", None, None, block, len(block.steps), awaited))
         step = _Step(kind, src, dst, block, len(block.steps), waits[-1] if waits else None)
         block.steps.append(step)
-        return step
+        self.dependences.note(*uses, needed)
+        self.numbered.append(step)
 
-    def _find_waits(self, block: _Block, reads: Cells | None, writes: Cells | None) -> list[_Step]:
-        needed: list[_Step] = [self.writer[cell] for cell in reads or () if cell in self.writer]
-        for cell in writes or ():
-            needed += self.readers.get(cell, ())
-            needed += [self.writer[cell]] if cell in self.writer else []
+    def _find_waits(self, block: _Block, needed: Sequence[_Step]) -> list[_Step]:
+        """Of the steps of other threadblocks that one comes after, the last of each that is not known to be over."""
         latest: dict[int, _Step] = {}
         for step in needed:
             other = step.block.number
@@ -107,13 +104,6 @@ class _Writer:
             block.known[other] = step.number + 1
             step.is_awaited = True
         return [latest[other] for other in sorted(latest)]
-
-    def _note(self, step: _Step, src: Cells | None, dst: Cells | None) -> None:
-        for cell in src or ():
-            self.readers[cell].append(step)
-        for cell in dst or ():
-            self.writer[cell] = step
-            self.readers.pop(cell, None)
 
     def text(self) -> str:
         steps = self.steps

@@ -177,6 +177,8 @@ class _PlanReader:
         if list(collective.attributes["group"]) != list(range(self.ranks)):
             place.fail("expects a collective of all ranks, in their order")
         kind = _COLLECTIVES[type(collective)]
+        if said is not None and said is not kind:
+            place.fail(f"expects {said.value}, as collective says, but got {kind.value}")
         root = collective.attributes["root"].value if kind is Collective.BROADCAST else 0
         if kind is not Collective.BROADCAST and collective.attributes["axis"].value != 0:
             place.fail("expects a collective along axis 0")
