@@ -17,7 +17,7 @@ from torch_cases import CPU, Setting, close, everywhere, expect_error, world_nam
 import syncopate.torch as st
 from syncopate.kernels import AttentionConfig
 from syncopate.plan.sequence import SequenceShards, Sharding
-from syncopate.torch import fused, programs, reference
+from syncopate.torch import calls, fused, programs, reference
 from syncopate.workloads import AttentionGradients, loaded_gradients, sequence_inputs
 from syncopate.workloads.loaded_gradients import LoadedGradients
 
@@ -223,7 +223,7 @@ def check_simulated_gradients(causal: bool, zigzag: bool, keeps: bool) -> None:
     with ExitStack() as changes:
         for target, name, value in (
             (programs, "_programs", lambda name: simulated),
-            (programs, "AttentionGradients", gradients),
+            (calls, "AttentionGradients", gradients),
             (loaded_gradients, "load", SimulatedProgram),
             (loaded_gradients, "_upload", lambda table, device: table),
             (sequence_inputs, "check_tensor", lambda *_: None),
