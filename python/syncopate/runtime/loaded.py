@@ -13,6 +13,7 @@ import torch
 
 from syncopate.agreement import require
 from syncopate.errors import DeviceWaitTimeout, InternalError, PeerFault, SyncopateError
+from syncopate.forks import expect_gpus, expect_process, this_process
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import CopyWait
 from syncopate.runtime.faults import decode_fault
@@ -51,7 +52,8 @@ class LoadedProgram:
         Raises:
             SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
         """
-        self.group = group
+        expect_gpus()
+        self.group, self._process = group, this_process()
         self._remap = remap
         self._memory: SymmetricAllocation | None = None
         self._nbytes = 0
@@ -388,6 +390,7 @@ class LoadedProgram:
 
     def acquire(self) -> None:
         """Holds the current stream until no peer reads this process's inputs, so that `input` may be written."""
+        self.check()
         caller = torch._C._cuda_getCurrentRawStream(self._device)
         for state in self._ranks.values():
             state.acquire(caller)
@@ -399,8 +402,10 @@ class LoadedProgram:
     def check(self) -> None:
         """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far.
 
-        Reads host memory only. Also raises what `synchronize` has raised.
+        Reads host memory only. Also raises what `synchronize` has raised, and a `SyncopateError` in a process that was
+        forked from the one that has loaded the program, or when it is closed.
         """
+        expect_process(self._process, "a loaded program")
         if self._closed:
             raise SyncopateError(f"program {self.program.name} is closed; load it again")
         if self._error is None:
@@ -419,6 +424,7 @@ class LoadedProgram:
             DeviceWaitTimeout: One of them did not complete.
             PeerFault: One of them did not on another rank, so that library calls may have brought wrong results.
         """
+        self.check()
         with torch.cuda.device(self._device):
             caller = torch._C._cuda_getCurrentRawStream(self._device)
             cuda.call("cuEventRecord", self._event, caller)
@@ -474,6 +480,9 @@ class LoadedProgram:
         if self._closed:
             return
         self._closed = True
+        if self._process is not this_process():
+            # All of it is its parent's.
+            return
         while (delay := self.rescue()) is not None:
             time.sleep(delay)
         torch.cuda.synchronize(self._device)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -23,6 +24,7 @@ from torch.distributed import distributed_c10d
 
 from syncopate.agreement import expect_same, processes, require
 from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
+from syncopate.forks import expect_gpus
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.groups import GroupLike, find_group, name_group
 from syncopate.workloads.protocol import LoadedWorkload, Reschedulable, Workload
@@ -202,6 +204,15 @@ _lock = threading.RLock()
 _threads = threading.local()
 
 
+def _begin_process() -> None:
+    """Whoever held the lock, or had a context, when this process was forked is not here."""
+    global _lock, _threads
+    _lock, _threads = threading.RLock(), threading.local()
+
+
+os.register_at_fork(after_in_child=_begin_process)
+
+
 def _ensure_context(device: int) -> None:
     """Asks the driver once in each thread: backward passes run in threads of torch's."""
     if device not in (known := _threads.__dict__.setdefault("known", set())):
@@ -280,6 +291,7 @@ def call(
         DeviceWaitTimeout: An earlier call of the program did not complete. The next one makes another program.
         PeerFault: Likewise, on another rank.
     """
+    expect_gpus()
     with _lock:
         device = next(iter(tensors.values())).device
         if device.type == "cuda":
