@@ -54,5 +54,6 @@ def expect_gpus() -> None:
 def _refuse(why: str) -> None:
     raise SyncopateError(
         f"{why}, and this one, {_this.pid}, was forked from it, so that it can use neither its GPUs nor its "
-        "connections to other ranks; start processes by multiprocessing's 'spawn' or 'forkserver', or fork before GPUs are used"
+        "connections to other ranks; start processes by multiprocessing's 'spawn' or 'forkserver', or fork before GPUs "
+        "are used"
     )

@@ -36,7 +36,8 @@ from syncopate.runtime.handover import (
     ring_role,
     tile_numbers,
 )
-from syncopate.runtime.interface import BufferSpec, Int64Array, Program, SignalLayout, Table
+from syncopate.runtime.interface import Program
+from syncopate.tables import BufferSpec, Int64Array, SignalLayout, Table
 
 _SPARE_UNITS = 1 << 16
 _WORD_BYTES = 4

@@ -27,12 +27,10 @@ from syncopate.runtime.groups import Group, Library, SymmetricAllocation
 from syncopate.runtime.interface import (
     INPUT_POINTER,
     BufferParam,
-    BufferSpec,
     Program,
     ScalarParam,
     ScratchParam,
     TensorParam,
-    first_row,
 )
 from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.library import LibraryCalls
@@ -56,6 +54,7 @@ from syncopate.runtime.tensors import (
     region_view,
     whole_view,
 )
+from syncopate.tables import BufferSpec, first_row
 
 # The fault record, then the engine's mirror of two words.
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64

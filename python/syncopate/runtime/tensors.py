@@ -15,8 +15,9 @@ import torch
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.recent import Recent
-from syncopate.runtime.interface import BufferSpec, Region, TensorParam
+from syncopate.runtime.interface import TensorParam
 from syncopate.runtime.launch import ArgumentBlock
+from syncopate.tables import BufferSpec, Region
 
 KEPT = 64
 """Encoded arguments that are kept, by tensor."""
