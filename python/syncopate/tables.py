@@ -6,6 +6,7 @@ Compiler, runtime, simulator and pictures all read it. numpy only.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ __all__ = [
     "SlotRows",
     "Table",
     "TileSlots",
+    "count_rows",
     "first_row",
     "slot_rows",
 ]
@@ -54,6 +56,11 @@ class Table:
     def rows(self) -> list[dict[str, int]]:
         """Every row as a mapping from column to value."""
         return [dict(zip(self.columns, map(int, row), strict=True)) for row in self.values]
+
+
+def count_rows(tables: Mapping[str, Table], name: str) -> int:
+    """Rows of one of a rank's tables, which is left out where it would have none."""
+    return len(tables[name].values) if name in tables else 0
 
 
 @dataclass(frozen=True)

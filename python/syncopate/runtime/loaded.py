@@ -19,11 +19,11 @@ from syncopate.runtime.engine import CopyWait
 from syncopate.runtime.faults import decode_fault
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
-from syncopate.runtime.linking import check_reach
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState, load_library
 from syncopate.runtime.remap import slot_table
 from syncopate.runtime.rescue import watchdog
+from syncopate.runtime.table_checks import check_reach
 
 if TYPE_CHECKING:
     from syncopate.profile import Profile
