@@ -47,7 +47,7 @@ class Memcpy2D(ctypes.Structure):
     ]  # fmt: skip
 
 
-_SIGNATURES: dict[str, list[Any]] = {
+SIGNATURES: dict[str, list[Any]] = {
     "cuInit": [ctypes.c_uint],
     "cuCtxGetCurrent": [ctypes.POINTER(Handle)],
     "cuCtxSetCurrent": [Handle],
@@ -102,7 +102,7 @@ def function(name: str) -> Callable[..., int]:
     library, process = _library()
     expect_process(process, "the CUDA driver")
     entry = getattr(library, name)
-    entry.argtypes = _SIGNATURES[name]
+    entry.argtypes = SIGNATURES[name]
     entry.restype = ctypes.c_int
     return entry  # type: ignore[no-any-return]
 

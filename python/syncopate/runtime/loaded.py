@@ -188,13 +188,10 @@ class LoadedProgram:
             )
         state.prepare(tensors)
         state.stage(stream)
-        if state.engine is None:
-            state.launch(stream)
-        else:
-            state.enqueue_engine()
-            state.launch(stream)
-            if cuda.is_capturing(stream):
-                state.engine.join(stream)
+        state.enqueue_engine()
+        state.launch(stream)
+        if state.engine is not None and cuda.is_capturing(stream):
+            state.engine.join(stream)
         return state.result()
 
     def _follow(self, stream: int) -> None:

@@ -51,6 +51,8 @@ from syncopate.tables import BufferSpec, first_row
 
 # The fault record, then the engine's mirror of two words.
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
+# A plain number, since every call of a program looks there.
+_FAULT_SET = int(FaultField.SET)
 
 
 class RankState:
@@ -137,6 +139,8 @@ class RankState:
                 None if self.library is None else self.library.abort,
             )
         self._own_input = OwnInput(program, rank, self._kernel.arguments, self.engine)
+        self._localized = program.localized
+        self._names = frozenset((*self.inputs, *self._tensors))
         call = tables["calls"].rows()[0]
         self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -197,18 +201,21 @@ class RankState:
         """Checks every argument of the call before anything is enqueued."""
         self._staged.clear()
         self._outputs.clear()
+        if not self._names.issuperset(tensors):
+            name = next(name for name in tensors if name not in self._names)
+            raise SyncopateError(
+                f"{name}: not an argument; the program takes {self._describe_arguments()}"
+            )
         for name, view in self.inputs.items():
             source = view
             given = tensors.get(name)
-            if given is not None and not (
-                isinstance(given, torch.Tensor) and given.data_ptr() == view.data_ptr()
-            ):
+            if given is not None and given is not view:
                 check_tensor(name, given, view.shape, self._buffers[name][0].dtype, self.device)
                 if self._own_input.takes(name, given):
                     source = given
-                else:
+                elif given.data_ptr() != view.data_ptr() or given.stride() != view.stride():
                     self._staged.append((view, given))
-            if name == self._program.localized:
+            if name == self._localized:
                 self._own_input.place(source)
         for name, argument in self._tensors.items():
             tensor = tensors.get(name)
@@ -221,11 +228,6 @@ class RankState:
             argument.set(tensor)
             if argument.param.output:
                 self._outputs.append(tensor)
-        for name in tensors:
-            if name not in self._tensors and name not in self.inputs:
-                raise SyncopateError(
-                    f"{name}: not an argument; the program takes {self._describe_arguments()}"
-                )
 
     def _describe_arguments(self) -> str:
         names = [
@@ -284,7 +286,7 @@ class RankState:
 
     def fault_record(self) -> list[int] | None:
         """The words of the fault record if it is set."""
-        return list(self._record) if self._record[FaultField.SET] else None
+        return list(self._record) if self._record[_FAULT_SET] else None
 
     def rescue(self, rescue_stream: int) -> float | None:
         """Lets the side stream go after a fault; see `StreamRescue.step`. Reads host memory only if there is none."""
