@@ -62,6 +62,12 @@ def check_attention() -> None:
         ),
         (lambda: st.ring_attention(q[:, :3], k, v, dist.group.WORLD), "q: expects a multiple of"),
         (
+            lambda: st.ring_attention(q, k[:, :0], v[:, :0], world_name()),
+            "q: expects a multiple of",
+        ),
+        (lambda: st.ring_attention(q[:0], k[:0], v[:0], world_name()), "q: expects elements"),
+        (lambda: st.ring_attention(q.int(), k.int(), v.int(), world_name()), "q: expects floating"),
+        (
             lambda: st.ulysses_attention(q[:, :1], k[:, :1], v[:, :1], dist.group.WORLD),
             "q: expects",
         ),

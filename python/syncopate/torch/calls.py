@@ -6,10 +6,11 @@ Errors are those of `syncopate.torch.programs.call`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
 
+from syncopate.errors import SyncopateError
 from syncopate.plan.sequence import Sharding
 from syncopate.torch.layout import align, arrange_weight, name_elements
 from syncopate.torch.programs import call
@@ -22,6 +23,8 @@ from syncopate.workloads import (
 )
 
 __all__ = ["run", "run_attention", "run_attention_backward"]
+
+_OF_ATTENTION: Final = (torch.float16, torch.bfloat16)
 
 
 def run(
@@ -143,6 +146,11 @@ def _describe_attention(
     kind: AttentionKind, q: torch.Tensor, k: torch.Tensor, causal: bool, sharding: Sharding
 ) -> Callable[[int], AttentionWorkload]:
     """The workload for so many ranks, each of which has such queries and keys."""
+    if q.dtype not in _OF_ATTENTION:
+        known = " or ".join(map(str, _OF_ATTENTION))
+        raise SyncopateError(
+            f"q: expects {known}, but got {q.dtype}; convert it, or use torch.autocast"
+        )
     dtype = name_elements(q.dtype)
 
     def describe(world_size: int) -> AttentionWorkload:

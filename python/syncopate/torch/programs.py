@@ -11,6 +11,7 @@ dropped by the rank that learns of it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import threading
@@ -25,11 +26,20 @@ from torch.distributed import distributed_c10d
 from syncopate.agreement import expect_same, processes, require
 from syncopate.errors import DeviceWaitTimeout, PeerFault, SyncopateError
 from syncopate.forks import expect_gpus
+from syncopate.strategy import Strategy
 from syncopate.strategy_names import read_strategy_name
 from syncopate.torch.groups import GroupLike, find_group, name_group
 from syncopate.workloads.protocol import LoadedWorkload, Reschedulable, Workload
 
-__all__ = ["AUTO", "PROGRAMS_KEPT", "ROWS_KEPT", "call", "close_programs", "synchronize"]
+__all__ = [
+    "AUTO",
+    "PROGRAMS_KEPT",
+    "ROWS_KEPT",
+    "call",
+    "check_strategy",
+    "close_programs",
+    "synchronize",
+]
 
 AUTO: Final = "auto"
 """The strategy that is chosen; see docs/tuning.md. An empty text is the default, others are names of strategies."""
@@ -57,6 +67,17 @@ class _Entry:
     def family(self) -> Hashable:
         """What it shares with programs as which it may go on; None if there are none."""
         return _family(self.workload, self.strategy)
+
+
+@functools.lru_cache
+def _read_strategy(name: str) -> Strategy | None:
+    return read_strategy_name(name) if name else None
+
+
+def check_strategy(name: str) -> None:
+    """Raises SyncopateError unless it is `AUTO`, the name of a strategy, or nothing."""
+    if name != AUTO:
+        _read_strategy(name)
 
 
 def _family(workload: Workload, strategy: str) -> Hashable:
@@ -142,9 +163,7 @@ class _Programs:
     def _choose(self, strategy: str) -> Any:
         from syncopate.tune import Auto
 
-        if strategy == AUTO:
-            return Auto(agreement=self.agreement)
-        return read_strategy_name(strategy) if strategy else None
+        return Auto(agreement=self.agreement) if strategy == AUTO else _read_strategy(strategy)
 
     def _find_place(self, family: Hashable) -> Any:
         """The key of the program that may become one more of a family; None if there is room for another."""
