@@ -11,7 +11,7 @@ from syncopate.abi import NO_BUFFER, STAGING, CommandReduction, LibraryCall, Rea
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.runtime.flag_names import raised_flag, waited_flag
-from syncopate.runtime.interface import BufferSpec
+from syncopate.tables import BufferSpec
 
 Row = dict[str, int]
 Reads = Callable[[Sequence[int], Sequence[int]], "Iterable[Box]"]

@@ -163,6 +163,11 @@ class GemmWorkload:
         rows = (self.n, self.k, self.weight_pitch or self.k)
         return all(elements * nbytes % _TMA_BYTES == 0 for elements in rows)
 
+    @property
+    def family(self) -> GemmWorkload:
+        """The same for workloads that differ in M alone."""
+        return dataclasses.replace(self, m=self.world_size)
+
     def packed(self) -> GemmWorkload:
         """The workload whose program `load` runs, after it has copied what that program cannot read well.
 
@@ -211,7 +216,6 @@ class GemmWorkload:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`; or another rank cannot compile it.
         """
         from syncopate.tune.auto import as_auto
-        from syncopate.workloads.loaded import LoadedGemm
 
         auto = as_auto(strategy)
         if auto is not None and auto.agreement is None:
@@ -221,6 +225,16 @@ class GemmWorkload:
             f"compiling {self.name}",
             lambda: self.packed().compile(strategy, config=config, target=target, **options),
         )
+        return self.load_program(program, group)
+
+    def make_program(self, strategy: Strategy | Auto | None, target: Target) -> Program:
+        """Compiles `packed`."""
+        return self.packed().compile(strategy, target=target)
+
+    def load_program(self, program: Program, group: Group) -> LoadedGemm:
+        """Loads what `make_program` has made. Collective over the group."""
+        from syncopate.workloads.loaded import LoadedGemm
+
         return LoadedGemm(self, program, group)
 
     def choose_config(self, target: Target | str = "sm_90") -> GemmConfig:
