@@ -9,9 +9,10 @@ from syncopate.choices import Combine, Direction
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan, shard
+from syncopate.plan.kinds import Collective
 from syncopate.strategy import Strategy
 
-__all__ = ["Sums", "add_transfer", "spelled"]
+__all__ = ["Sums", "add_transfer", "give_back", "produce_everywhere", "spelled"]
 
 
 def spelled(choice: enum.Enum | str | None) -> str | None:
@@ -32,6 +33,21 @@ def add_transfer(
     """Adds a transfer between ranks, carried out by the side that a strategy says."""
     add = plan.put if strategy.direction is Direction.PUSH else plan.get
     return add(src, dst, src_rank=src_rank, dst_rank=dst_rank, after=after, realization=realization)
+
+
+def produce_everywhere(plan: Plan, buffer: Buffer) -> list[Token]:
+    """Says that the tiles of every rank compute all of a buffer; returns by rank the token of its tiles."""
+    return [plan.produce(buffer[:], rank=rank) for rank in range(plan.world_size)]
+
+
+def give_back(plan: Plan, kind: Collective, buffer: Buffer) -> None:
+    """Has a call give back what a collective leaves in a buffer: a rank's block of a scattered sum, else all of it."""
+    blocks: Sequence[Chunk | None] = [buffer[:]] * plan.world_size
+    if kind is Collective.REDUCE_SCATTER:
+        blocks = shard(buffer, 0, plan.world_size)
+    for rank, block in enumerate(blocks):
+        if block is not None:
+            plan.output(block, rank=rank)
 
 
 class Sums:
@@ -96,7 +112,7 @@ class Sums:
     def _by_role(self) -> list[Token]:
         """A role adds to what own tiles have computed."""
         ranks = range(self.plan.world_size)
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in ranks]
+        made = produce_everywhere(self.plan, self.buffer)
         if len(ranks) == 2 and self.strategy.direction is Direction.PULL:
             return [
                 self.plan.get(
@@ -129,7 +145,7 @@ class Sums:
         """
         world, places = self.plan.world_size, self.plan.mesh[-1]
         nodes = world // places
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in range(world)]
+        made = produce_everywhere(self.plan, self.buffer)
         near = self._slots(nodes * (places - 1), "near")
         far = self._slots(nodes - 1, "arriving")
 
@@ -170,9 +186,7 @@ class Sums:
                 f"direction: expects push with Combine.DESTINATION, but got {spelled(self.strategy.direction)}: who "
                 "gets adds in order; use Combine.ROLE"
             )
-        made = [
-            self.plan.produce(self.buffer[:], rank=rank) for rank in range(self.plan.world_size)
-        ]
+        made = produce_everywhere(self.plan, self.buffer)
 
         def bring(owner: int, distance: int) -> Token:
             source, block = self._source(owner, distance), self.blocks[owner]
@@ -191,7 +205,7 @@ class Sums:
     def everywhere(self) -> list[Token]:
         """Adds all parts at every rank, in the order of the ranks; returns by rank that it is done."""
         world, rows = self.plan.world_size, self.buffer.shape[0]
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in range(world)]
+        made = produce_everywhere(self.plan, self.buffer)
         shape = ((world - 1) * rows, *self.buffer.shape[1:])
         slots = self.plan.buffer(f"{self.buffer.name}_arriving", shape, self.buffer.dtype)
         # What others send comes in the order of their ranks; a rank's own part stands where it is computed.
