@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, parse, translate_errors
+from syncopate.ir import new_context, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import describe, to_integer, to_integers, to_string
@@ -101,15 +101,6 @@ def to_expression(name: str, value: Any) -> Any:
     return value if isinstance(value, ir.AffineExpr) else to_integer(name, value)
 
 
-def _walk(op: Any) -> Iterator[Any]:
-    """The operations inside one, at any depth."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner
-                yield from _walk(inner)
-
-
 class PlanBody:
     """A `chunk.plan` operation that operations are added to, each with the source line of the call that adds it."""
 
@@ -131,6 +122,10 @@ class PlanBody:
         self.buffers: dict[str, Buffer] = {}
         # Names of buffers of which some rank brings a part along.
         self.inputs: set[str] = set()
+        # Realizations that transfers name, as chunk IR spells them, and whether one that adds several parts at once
+        # leaves it to the strategy who carries it out.
+        self.realizations: set[str] = set()
+        self.adds_parts = False
         # File and line that operations are to name, if not those of the caller.
         self._place = place
         self._context = new_context()
@@ -161,24 +156,6 @@ class PlanBody:
     def grid(self) -> Mesh:
         """The ranks as a grid, with their places and groups."""
         return Mesh(self.mesh)
-
-    @property
-    def realizations(self) -> set[str]:
-        """The realizations that transfers of the plan name, as chunk IR spells them."""
-        named = {
-            str(op.attributes["realization"])
-            for op in _walk(self._op)
-            if "realization" in op.attributes
-        }
-        return {text.removeprefix("#chunk<realization ").removesuffix(">") for text in named}
-
-    @property
-    def adds_parts(self) -> bool:
-        """Whether a transfer adds several parts at once, and leaves it to the strategy who carries it out."""
-        return any(
-            "parts" in op.attributes and "realization" not in op.attributes
-            for op in _walk(self._op)
-        )
 
     @property
     def text(self) -> str:
@@ -223,7 +200,11 @@ class PlanBody:
 
     def copy_module(self) -> ir.Module:
         """The plan as it is now, as another module in the same context, which is costly to make."""
-        return parse(self.text_with_locations, self._context)
+        with self._context, ir.Location.unknown():
+            module = ir.Module.create()
+            with ir.InsertionPoint(module.body):
+                self._op.operation.clone()
+        return module
 
     def _own_buffer(self, name: str, buffer: Buffer) -> Buffer:
         if not isinstance(buffer, Buffer):
@@ -275,15 +256,15 @@ class PlanBody:
                 )
         return [token.value for token in tokens]
 
-    def _checked_token(self, op: ir.OpView) -> Token:
-        self._checked(op)
+    def _checked_token(self, op: ir.OpView, realization: str | None = None) -> Token:
+        self._checked(op, realization)
         token = Token(op.results[0], self)
         if self._inner is None:
             self.tokens.append(token)
         return token
 
-    def _checked(self, op: ir.OpView) -> None:
-        """Verifies a new operation, and takes it out again if it breaks a rule."""
+    def _checked(self, op: ir.OpView, realization: str | None = None) -> None:
+        """Verifies a new operation, and takes it out again if it breaks a rule; else notes the realization it names."""
         # What rules of the plan itself look at: names of buffers, and how many kernels there are.
         checked = self._op if isinstance(op, ops.BufferOp | ops.KernelOp) else op
         try:
@@ -292,6 +273,8 @@ class PlanBody:
         except PlanError:
             op.operation.erase()
             raise
+        if realization is not None:
+            self.realizations.add(realization)
 
     @contextmanager
     def _here(self) -> Iterator[ir.Location]:

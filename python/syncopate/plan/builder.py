@@ -257,7 +257,9 @@ class Plan(Collectives, SpmdPlan, TilesPlan):
                 count_at=None if how.count is None else how.count[1],
                 realization=to_enum("realization", realization, ops.Realization),
             )
-            return self._checked_token(op)
+            token = self._checked_token(op, realization)
+        self.adds_parts |= step is not None and realization is None
+        return token
 
     def _count(self, rows: Chunk | None, past: int) -> tuple[ir.Value, list[int]] | None:
         before = to_integer("past", past)
