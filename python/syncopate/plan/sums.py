@@ -56,15 +56,12 @@ class Sums:
     def __init__(self, plan: Plan, buffer: Buffer, strategy: Strategy) -> None:
         plan.follow(strategy)
         self.plan, self.buffer, self.strategy = plan, buffer, strategy
-        blocks = [block for block in shard(buffer, 0, plan.world_size) if block is not None]
-        if len(blocks) != plan.world_size:
-            raise PlanError(
-                f"buffer {buffer.name}: expects rows for each of {plan.world_size} ranks, but got {buffer.shape[0]}"
-            )
-        self.blocks = blocks
+        # Of the last ranks there may be none; no block has more rows than the first.
+        self.blocks = [block for block in shard(buffer, 0, plan.world_size) if block is not None]
+        self._slot_rows = self.blocks[0].sizes[0]
 
     def add(self, combine: Combine | None) -> list[Token]:
-        """Adds the parts of each block at its rank; returns by rank that it is done.
+        """Adds the parts of each block at its rank; returns by block that it is done.
 
         Args:
             combine: Who adds. If it is left out, a role does so in each node and then between nodes, where a strategy
@@ -90,7 +87,7 @@ class Sums:
         made = {
             (rank, owner): self.plan.produce(self.blocks[owner], rank=rank)
             for rank in ranks
-            for owner in ranks
+            for owner in range(len(self.blocks))
             if rank != owner
         }
         slots = self._slots(len(ranks) - 2)
@@ -157,7 +154,7 @@ class Sums:
             for rank in range(world):
                 node, place = divmod(rank, places)
                 source = node * places + (place - distance) % places
-                for owner in range(place, world, places):
+                for owner in range(place, len(self.blocks), places):
                     slot = self._slot(near, owner, slots_of(owner // places)[distance - 1])
                     token = self._move(self.blocks[owner], slot, source, rank, [made[source]])
                     arrived.setdefault((rank, owner), []).append(token)
@@ -168,7 +165,7 @@ class Sums:
             for (rank, owner), tokens in arrived.items()
         }
         done = []
-        for owner in range(world):
+        for owner in range(len(self.blocks)):
             tokens = []
             for distance in range(1, nodes):
                 source = (owner + distance * places) % world
@@ -247,9 +244,10 @@ class Sums:
 
         All is on its way before anything comes after it, so that who adds does not keep others' parts waiting.
         """
-        ranks = range(self.plan.world_size)
-        tokens = [[bring(owner, distance) for owner in ranks] for distance in ranks[1:]]
-        for owner in ranks:
+        owners = range(len(self.blocks))
+        distances = range(1, self.plan.world_size)
+        tokens = [[bring(owner, distance) for owner in owners] for distance in distances]
+        for owner in owners:
             yield owner, [those[owner] for those in tokens]
 
     def _add(
@@ -277,10 +275,6 @@ class Sums:
 
     def _source(self, owner: int, distance: int) -> int:
         return (owner - distance) % self.plan.world_size
-
-    @property
-    def _slot_rows(self) -> int:
-        return max(block.sizes[0] for block in self.blocks)
 
     def _slots(self, count: int, name: str = "arriving") -> Buffer | None:
         if count == 0:

@@ -47,8 +47,8 @@ def reduce_scatter_tiles(
 ) -> list[Token]:
     """Reduces what the tiles of all ranks compute; rank r gets block r of the sum, which the call gives back.
 
-    The order in which parts are added does not depend on time, unless they are combined at the destination, so results
-    are the same bits every time.
+    Of too few rows for all ranks the last ones get none. The order in which parts are added does not depend on time,
+    unless they are combined at the destination, so results are the same bits every time.
 
     Args:
         plan: The plan.
@@ -62,11 +62,10 @@ def reduce_scatter_tiles(
             none.
 
     Returns:
-        By rank, the token that its block of the sum is there.
+        By rank, the token that its block of the sum is there; of a rank without one, that all are.
 
     Raises:
-        PlanError: The buffer has no rows for some rank, the plan has followed another strategy before, or a rule of the
-            plan is broken.
+        PlanError: The plan has followed another strategy before, or a rule of the plan is broken.
     """
     strategy = strategy or Strategy()
     if strategy.leaves_collective:
@@ -77,6 +76,8 @@ def reduce_scatter_tiles(
         done = sums.add(None if strategy.combine is None else Combine(strategy.combine))
         with plan.claim(after=done):
             plan.reduce_scatter(buffer)
+        # Ranks without rows have nothing to wait for.
+        done += [plan.join(done)] * (plan.world_size - len(done))
     give_back(plan, Collective.REDUCE_SCATTER, buffer)
     return done
 
@@ -118,7 +119,7 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
         tokens = sums.everywhere()
     else:
         done = sums.add(None if combine is None else Combine(combine))
-        arrived = [[token] for token in done]
+        arrived = [done[rank : rank + 1] for rank in range(world)]
         for owner, block in enumerate(sums.blocks):
             for peer in sums.peers(owner):
                 token = add_transfer(

@@ -153,6 +153,9 @@ class RankState:
         self._remaps: list[Remap] = []
         self._given_back: list[torch.Tensor] = []
         for spec, data in self._buffers.values():
+            if any(spec.outputs) and not spec.outputs[rank]:
+                # Blocks of few rows leave ranks at the end without any.
+                self._given_back.append(whole_view(spec, data)[:0])
             for region in spec.outputs[rank] if spec.outputs else ():
                 row = None if spec.slots is None else first_row(spec, rank)
                 whole = whole_view(spec, data)
