@@ -308,11 +308,19 @@ class RankState:
             argument.set(tensor)
             if argument.param.output:
                 self._outputs.append(tensor)
-        for name in tensors:
-            if name not in self._tensors and name not in self.inputs:
+        for name, given in tensors.items():
+            known = name in self._tensors or name in self.inputs
+            if not known and not self._lacks_rows(name, given):
                 raise SyncopateError(
                     f"{name}: not an argument; the program takes {self._describe_arguments()}"
                 )
+
+    def _lacks_rows(self, name: str, given: Any) -> bool:
+        """Whether a rank without rows of a buffer is given none, as others are given theirs."""
+        spec = self._buffers[name][0] if name in self._buffers else None
+        if spec is None or spec.inputs[self.rank] or not any(spec.inputs):
+            return False
+        return isinstance(given, torch.Tensor) and given.numel() == 0
 
     def _describe_arguments(self) -> str:
         names = [
