@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from syncopate.errors import PlanError
 from syncopate.ir import new_context, translate_errors
@@ -17,7 +17,10 @@ from syncopate.plan.arguments import describe, to_integer, to_integers, to_strin
 from syncopate.plan.mesh import Mesh
 from syncopate.strategy import Strategy
 
-__all__ = ["Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
+__all__ = ["MOST_TRANSFERS", "Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
+
+MOST_TRANSFERS: Final = 1 << 20
+"""As many as a plan may have, which passes handle in a few gigabytes; the dialect says so too."""
 
 Index: TypeAlias = int | slice | ir.AffineExpr
 
@@ -126,6 +129,7 @@ class PlanBody:
         # leaves it to the strategy who carries it out.
         self.realizations: set[str] = set()
         self.adds_parts = False
+        self._transfers = 0
         # File and line that operations are to name, if not those of the caller.
         self._place = place
         self._context = new_context()
@@ -197,6 +201,18 @@ class PlanBody:
             yield
         finally:
             self._place = outer
+
+    def expect_transfers(self, count: int) -> None:
+        """Checks that so many more transfers still go into the plan, before they are added one by one.
+
+        Raises:
+            PlanError: They do not.
+        """
+        if self._transfers + count > MOST_TRANSFERS:
+            raise PlanError(
+                f"plan {self.name}: expects at most {MOST_TRANSFERS} transfers, but {self.world_size} ranks would have "
+                f"{self._transfers + count}; use fewer ranks or buffers"
+            )
 
     def copy_module(self) -> ir.Module:
         """The plan as it is now, as another module in the same context, which is costly to make."""

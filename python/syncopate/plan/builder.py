@@ -228,6 +228,7 @@ class Plan(Collectives, SpmdPlan, TilesPlan):
         after: Iterable[Token],
         realization: str | None,
     ) -> Token:
+        self.expect_transfers(1)
         given: Sequence[Any] = src if isinstance(src, list | tuple) else [src]
         parts = [self._own_chunk("src", part) for part in given]
         step = _find_step(parts)
@@ -258,6 +259,7 @@ class Plan(Collectives, SpmdPlan, TilesPlan):
                 realization=to_enum("realization", realization, ops.Realization),
             )
             token = self._checked_token(op, realization)
+        self._transfers += 1
         self.adds_parts |= step is not None and realization is None
         return token
 

@@ -53,6 +53,7 @@ def scatter_heads(
         _check_shapes(given, received, parts, shards, groups)
         for rank in _owners(shards):
             plan.input(given[: _count_rows(shards, rank)], rank=rank)
+    plan.expect_transfers(groups * plan.world_size * len(_owners(shards)) * len(exchanges))
     arrived = []
     for group, distance in itertools.product(range(groups), range(plan.world_size)):
         for rank in range(plan.world_size):
@@ -98,6 +99,7 @@ def gather_heads(
     _check_shards(plan, shards)
     _check_shapes(returned, computed, parts, shards, groups)
     ranks = range(plan.world_size)
+    plan.expect_transfers(groups * len(ranks) * len(_owners(shards)))
     made = produce_everywhere(plan, computed)
     arrived: list[list[Token]] = [[] for _ in ranks]
     for group, distance in itertools.product(range(groups), ranks):

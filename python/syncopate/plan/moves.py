@@ -7,8 +7,7 @@ of the two writes them. The order in which they are added is thus a legal one, a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from syncopate.choices import Direction
@@ -17,16 +16,40 @@ from syncopate.plan.builder import Plan
 
 __all__ = ["Moves"]
 
+_MOST_STRIPES: Final = 128
+
 _MOST_TRACED: Final = 1 << 14
 """Transfers up to which those are left out that another one comes after; with more, all are named."""
 
 
-@dataclass
 class _Uses:
-    """Who has used a rank's buffer: regions with numbers of tokens, those only that nobody has written over since."""
+    """Regions of a rank's buffer that transfers have used, with numbers of their tokens.
 
-    writes: list[tuple[Chunk, int]] = field(default_factory=list)
-    reads: list[tuple[Chunk, int]] = field(default_factory=list)
+    They are kept by stripes of the first dimension, so that looking for those at one place does not pass all others.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._step = max(1, -(-rows // _MOST_STRIPES))
+        self._stripes: dict[int, list[tuple[Chunk, int]]] = defaultdict(list)
+
+    def _touched(self, chunk: Chunk) -> Iterator[list[tuple[Chunk, int]]]:
+        begin, end = chunk.offsets[0], chunk.offsets[0] + chunk.sizes[0]
+        for number in range(begin // self._step, -(-end // self._step)):
+            yield self._stripes[number]
+
+    def add(self, chunk: Chunk, number: int) -> None:
+        for stripe in self._touched(chunk):
+            stripe.append((chunk, number))
+
+    def find(self, chunk: Chunk) -> set[int]:
+        """Numbers of those that overlap a chunk."""
+        touched = self._touched(chunk)
+        return {number for stripe in touched for used, number in stripe if _overlap(used, chunk)}
+
+    def forget(self, chunk: Chunk, but: int) -> None:
+        """Forgets those that lie in a chunk, but for those of one number."""
+        for stripe in self._touched(chunk):
+            stripe[:] = [use for use in stripe if use[1] == but or not _covers(chunk, use[0])]
 
 
 class Moves:
@@ -57,7 +80,8 @@ class Moves:
         self._known: list[Token] = []
         # By number of a token, those before it, one bit each.
         self._before: list[int] = []
-        self._uses: dict[tuple[int, str], _Uses] = defaultdict(_Uses)
+        # By rank and name of a buffer, what has been written there that nobody has written over since, and read.
+        self._uses: dict[tuple[int, str], tuple[_Uses, _Uses]] = {}
 
     def produced(self, chunk: Chunk, rank: int) -> Token:
         """Says that tiles of a rank compute a chunk, as `Plan.produce` does; transfers of it come after them."""
@@ -102,11 +126,9 @@ class Moves:
 
     def _find(self, source: tuple[int, Chunk], place: tuple[int, Chunk]) -> list[int]:
         """Numbers of tokens to come after, without those that others of them come after."""
-        read, written = (self._uses[rank, chunk.buffer.name] for rank, chunk in (source, place))
-        found = {number for chunk, number in read.writes if _overlap(chunk, source[1])}
-        for chunk, number in (*written.writes, *written.reads):
-            if _overlap(chunk, place[1]):
-                found.add(number)
+        written, read = self._used(*place)
+        found = self._used(*source)[0].find(source[1])
+        found |= written.find(place[1]) | read.find(place[1])
         if len(self._known) > _MOST_TRACED:
             return sorted(found)
         covered = 0
@@ -128,11 +150,17 @@ class Moves:
                 before |= self._before[other] | 1 << other
             self._before.append(before)
         if source is not None:
-            self._uses[source[0], source[1].buffer.name].reads.append((source[1], number))
-        written = self._uses[place[0], place[1].buffer.name]
-        for uses in (written.writes, written.reads):
-            uses[:] = [use for use in uses if use[1] == number or not _covers(place[1], use[0])]
-        written.writes.append((place[1], number))
+            self._used(*source)[1].add(source[1], number)
+        written, read = self._used(*place)
+        for uses in (written, read):
+            uses.forget(place[1], but=number)
+        written.add(place[1], number)
+
+    def _used(self, rank: int, chunk: Chunk) -> tuple[_Uses, _Uses]:
+        rows, key = chunk.buffer.shape[0], (rank, chunk.buffer.name)
+        if key not in self._uses:
+            self._uses[key] = _Uses(rows), _Uses(rows)
+        return self._uses[key]
 
 
 def _overlap(one: Chunk, other: Chunk) -> bool:

@@ -163,6 +163,8 @@ def gather_sequence(
             f"{spelled(strategy.algorithm)}"
         )
     plan.follow(strategy)
+    blocks = sum(len(shards.ranges(rank)) for rank in range(shards.world_size))
+    plan.expect_transfers(blocks * (shards.world_size - 1) * len(buffers))
     for buffer in buffers:
         for rank in range(shards.world_size):
             for begin, end in shards.ranges(rank):

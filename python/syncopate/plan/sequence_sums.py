@@ -65,6 +65,7 @@ def reduce_sequence(
         )
     plan.follow(strategy)
     sums = _Sums(plan, buffers, shards, strategy, causal)
+    plan.expect_transfers(sum(map(len, sums.others.values())) * len(buffers))
     done = sums.around() if is_ring else sums.directly()
     if shards.sharding is Sharding.ZIGZAG:
         done = sums.side_by_side(done)

@@ -59,6 +59,7 @@ class Sums:
         # Of the last ranks there may be none; no block has more rows than the first.
         self.blocks = [block for block in shard(buffer, 0, plan.world_size) if block is not None]
         self._slot_rows = self.blocks[0].sizes[0]
+        plan.expect_transfers(len(self.blocks) * (plan.world_size - 1))
 
     def add(self, combine: Combine | None) -> list[Token]:
         """Adds the parts of each block at its rank; returns by block that it is done.

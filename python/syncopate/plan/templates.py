@@ -211,6 +211,7 @@ def all_gather_tiles(
         raise PlanError(
             f"own: expects {rows} rows, those of a block of buffer {gathered.name}, but got {own.shape[0]}"
         )
+    plan.expect_transfers(sum(block is not None for block in blocks) * world)
     arrived: list[list[Token]] = [[] for _ in range(world)]
     made = produce_everywhere(plan, own)
     for distance in range(world):
