@@ -19,7 +19,7 @@ from syncopate.runtime.commands import (
     roles_of,
 )
 from syncopate.runtime.handover import common_ring
-from syncopate.runtime.slots import count_split_rows
+from syncopate.slot_tables import count_split_rows
 
 __all__ = ["KernelFeatures", "find_features"]
 

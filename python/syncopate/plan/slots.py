@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from syncopate.abi import NO_SLOT
-from syncopate.runtime.interface import BufferSpec, SlotRows, Table, TileSlots
-from syncopate.runtime.slots import count_split_rows
+from syncopate.slot_tables import count_split_rows
+from syncopate.tables import BufferSpec, SlotRows, Table, TileSlots
 
 __all__ = ["place_slots"]
 
