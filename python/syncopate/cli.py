@@ -23,6 +23,7 @@ from syncopate.outcome import (
     print_outcome,
     show_step,
 )
+from syncopate.show.views import View
 from syncopate.synthesis_cli import add_synthesis_commands
 from syncopate.timeline_cli import add_timeline_command
 from syncopate.workload_cli import add_workload_commands
@@ -148,8 +149,8 @@ def make_parser() -> argparse.ArgumentParser:
         command.set_defaults(run=run)
     show.add_argument(
         "--view",
-        choices=["ranks", "dependences", "schedule"],
-        default="ranks",
+        choices=names_of(View),
+        default=View.RANKS.value,
         help="what an SVG file shows (default: %(default)s)",
     )
     show.add_argument(
@@ -239,7 +240,7 @@ def _explain(arguments: argparse.Namespace) -> Outcome:
 
 
 def _show(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.show.plan_show import PlanShow, View
+    from syncopate.show.plan_show import PlanShow
     from syncopate.synthesis.fabric_file import find_fabric
 
     text, file = _read(arguments)

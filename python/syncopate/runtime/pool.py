@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol
 from syncopate.abi import align
 from syncopate.agreement import Agreement, require
 from syncopate.errors import SyncopateError
+from syncopate.forks import expect_process, this_process
 from syncopate.runtime.groups import PoolUse, SymmetricAllocation
 
 __all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "ArenaSource", "Places", "Pool"]
@@ -161,6 +162,7 @@ class Pool:
         self._arenas: dict[int, Arena] = {}
         self._blocks: dict[int, _Block] = {}
         self._count, self._prepared = 0, False
+        self._process = this_process()
         # Finalizers may run at any point of any thread; a deque takes what they append without a lock.
         self._dropped: deque[int] = deque()
         self._let_go: dict[int, set[int]] = {}
@@ -179,6 +181,7 @@ class Pool:
         Raises:
             SyncopateError: Another rank wants something else, or has no memory.
         """
+        expect_process(self._process, "symmetric memory")
         size = align(max(nbytes, 1), ALIGNMENT)
         self._collect(size)
         found = self._places.take(size)
