@@ -23,7 +23,6 @@ from benchmark.common import report
 from benchmark.common.baselines import Baselines
 from benchmark.common.data import SETS, TOLERANCE, GemmData, make_data
 from benchmark.common.programs import NCCL, REALIZATIONS, Way, strategies
-from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
 
@@ -31,6 +30,8 @@ from syncopate import Target, tune
 from syncopate.choices import Direction, Realization
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.loaded import measure_host_us
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate
 from syncopate.tune import Auto, Effort, GemmSubject, choose
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm

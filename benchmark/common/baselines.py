@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 from benchmark.common.data import GemmData
-from benchmark.common.session import Candidate, Session
 
 from syncopate.kernels import gemm, gemm_pointers
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate
 from syncopate.workloads import GemmKind, GemmWorkload
 
 __all__ = ["Baselines"]

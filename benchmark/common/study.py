@@ -25,7 +25,7 @@ from syncopate import GemmWorkload
 from syncopate.model import Machine, find_machine, find_preset
 
 if TYPE_CHECKING:
-    from benchmark.common.session import Session
+    from syncopate.runtime.session import Session
 
 __all__ = ["Study", "format_head", "format_table", "make_parser", "remake", "spell"]
 
@@ -97,7 +97,8 @@ class Study:
             }
             return
         from benchmark.common.gpu_bench import Ranks
-        from benchmark.common.session import Session as GpuSession
+
+        from syncopate.runtime.session import Session as GpuSession
 
         self._ranks = Ranks(GpuSession())
         self.session = session = self._ranks.session
