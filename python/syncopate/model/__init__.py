@@ -5,6 +5,7 @@ Importing it needs neither torch nor a GPU. Times are microseconds, sizes bytes,
 
 from syncopate.model.bounds import LowerBound, find_lower_bound
 from syncopate.model.curve import Combining, Curve, FlowDirection, TransferCurve
+from syncopate.model.fabric import Fabric, Hop, Wire
 from syncopate.model.gemm import KernelCost, gemm_cost, predict_gemm_us
 from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Source
 from syncopate.model.machine_file import (
@@ -18,19 +19,20 @@ from syncopate.model.presets import find_preset, preset_names
 from syncopate.model.readiness import Readiness, find_readiness
 from syncopate.model.simulation import predict
 from syncopate.model.timeline import Timeline, TransferEvent
-from syncopate.model.topology import Link, Topology, TopologyKind
+from syncopate.model.topology import Topology, TopologyKind
 from syncopate.model.wave_groups import Grouping, WaveModel
 
 __all__ = [
     "CollectiveCurve",
     "Combining",
     "Curve",
+    "Fabric",
     "FlowDirection",
     "GemmRate",
     "Grouping",
+    "Hop",
     "KernelCost",
     "Latencies",
-    "Link",
     "LowerBound",
     "Machine",
     "Readiness",
@@ -41,6 +43,7 @@ __all__ = [
     "TransferCurve",
     "TransferEvent",
     "WaveModel",
+    "Wire",
     "find_lower_bound",
     "find_machine",
     "find_preset",

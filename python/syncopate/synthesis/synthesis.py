@@ -13,8 +13,8 @@ from syncopate.importers.items import Place
 from syncopate.importers.names import Source
 from syncopate.importers.proof import prove
 from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
+from syncopate.model.fabric import Fabric
 from syncopate.synthesis.clock import TimedSteps, find_bound_us, time_steps
-from syncopate.synthesis.fabric import Fabric
 from syncopate.synthesis.greedy import match_pieces
 from syncopate.synthesis.problem import Piece, Problem, Send, gather_pieces, reverse_hops
 
