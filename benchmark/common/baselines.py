@@ -37,15 +37,6 @@ class Baselines:
         if self.kind is GemmKind.GEMM_AR:
             self.moved = self.c
 
-    @property
-    def received_bytes(self) -> int:
-        """Bytes that a rank receives from others at least."""
-        _, n, k = self.data.shape
-        shots = 2 if self.kind is GemmKind.GEMM_AR else 1
-        row = (k if self.before else n) * self.c.element_size()
-        received: int = shots * (self.session.world_size - 1) * self.rows * row
-        return received
-
     def gemms(self) -> list[Candidate]:
         """The GEMM alone on data that has been moved: cuBLAS, and our local kernel under plain Triton."""
         return [
