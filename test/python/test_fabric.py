@@ -11,16 +11,15 @@ from model_machines import NO_LATENCY, plain_machine
 from syncopate.cli import main
 from syncopate.errors import SyncopateError
 from syncopate.model import (
-    Fabric,
     KernelCost,
     Topology,
     TopologyKind,
-    Wire,
     find_lower_bound,
     load_machine,
     predict,
     save_machine,
 )
+from syncopate.synthesis import Fabric, Wire
 from syncopate.synthesis.fabric_file import find_fabric
 from syncopate.workloads import GemmWorkload
 

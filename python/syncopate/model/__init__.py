@@ -5,7 +5,6 @@ Importing it needs neither torch nor a GPU. Times are microseconds, sizes bytes,
 
 from syncopate.model.bounds import LowerBound, find_lower_bound
 from syncopate.model.curve import Combining, Curve, FlowDirection, TransferCurve
-from syncopate.model.fabric import Fabric, Hop, Wire
 from syncopate.model.gemm import KernelCost, gemm_cost, predict_gemm_us
 from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Source
 from syncopate.model.machine_file import (
@@ -26,11 +25,9 @@ __all__ = [
     "CollectiveCurve",
     "Combining",
     "Curve",
-    "Fabric",
     "FlowDirection",
     "GemmRate",
     "Grouping",
-    "Hop",
     "KernelCost",
     "Latencies",
     "LowerBound",
@@ -43,7 +40,6 @@ __all__ = [
     "TransferCurve",
     "TransferEvent",
     "WaveModel",
-    "Wire",
     "find_lower_bound",
     "find_machine",
     "find_preset",
