@@ -223,8 +223,10 @@ def write_forecasts(
         return
     options.out.mkdir(parents=True, exist_ok=True)
     stem = options.out / f"{name}-w{options.ranks}-predicted"
-    data = {"meta": meta, "rows": [report.round_numbers(dataclasses.asdict(row)) for row in rows]}
-    stem.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    lines = [json.dumps(report.round_numbers(dataclasses.asdict(row))) for row in rows]
+    listed = ",\n".join(lines)
+    document = f'{{"meta": {json.dumps(meta)},\n"rows": [\n{listed}\n]}}\n'
+    stem.with_suffix(".json").write_text(document, encoding="utf-8")
     stem.with_suffix(".md").write_text(text, encoding="utf-8")
 
 
