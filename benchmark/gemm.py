@@ -24,7 +24,13 @@ from benchmark.common import report
 from benchmark.common.baselines import Baselines
 from benchmark.common.data import SETS, TOLERANCE, GemmData, make_data
 from benchmark.common.dry_bench import received_bytes
-from benchmark.common.forecast import add_dry_run, find_dry_machine, forecast_gemm, write_forecasts
+from benchmark.common.forecast import (
+    add_dry_run,
+    find_dry_machine,
+    forecast_gemm,
+    predict_here,
+    write_forecasts,
+)
 from benchmark.common.programs import NCCL, REALIZATIONS, Way, strategies
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
@@ -36,7 +42,6 @@ from syncopate.runtime.loaded import measure_host_us
 from syncopate.runtime.session import Session
 from syncopate.runtime.timing import Candidate
 from syncopate.tune import Auto, Effort, GemmSubject, choose
-from syncopate.tune.machines import find_model
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
 
@@ -200,12 +205,11 @@ def predict_entries(
     session: Session, workload: GemmWorkload, entries: Sequence[Entry]
 ) -> dict[str, float | None]:
     """What the model says of each way, on rank 0, where something is known of the machine."""
-    machine, _ = find_model(None, torch.cuda.get_device_name(), session.world_size)
     ways = [entry.way for entry in entries if not entry.way.zero_copy]
-    if session.rank or machine is None:
-        return {}
-    rows = forecast_gemm("", workload, ways, default_way(workload), machine)
-    return {row.variant: row.us for row in rows}
+    return predict_here(
+        session,
+        lambda machine: forecast_gemm("", workload, ways, default_way(workload), machine),
+    )
 
 
 def load_all(

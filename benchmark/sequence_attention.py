@@ -25,7 +25,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
 from benchmark.common import report
-from benchmark.common.forecast import Forecast, add_dry_run, find_dry_machine, write_forecasts
+from benchmark.common.forecast import (
+    Forecast,
+    add_dry_run,
+    find_dry_machine,
+    predict_here,
+    write_forecasts,
+)
 from benchmark.common.sequence_baselines import SequenceBaselines, SequenceData
 from benchmark.common.suite import Shape, run_suite
 
@@ -39,7 +45,6 @@ from syncopate.runtime.loaded import measure_host_us
 from syncopate.runtime.session import Session
 from syncopate.runtime.timing import Candidate
 from syncopate.strategy_names import name_strategy
-from syncopate.tune.machines import find_model
 from syncopate.workloads import AttentionKind, AttentionWorkload
 from syncopate.workloads.loaded_attention import LoadedAttention
 
@@ -194,10 +199,7 @@ def measure(
     given = dict(zip("qkv", data.rows[0], strict=True))
     hosts = [measure_host_us(program, 10, **given) for program, _ in programs.values()]
     hosts = session.maximum([0.0, *hosts])[1:]
-    machine, _ = find_model(None, torch.cuda.get_device_name(), session.world_size)
-    predicted: dict[str, float | None] = {}
-    if machine is not None and session.rank == 0:
-        predicted = {row.variant: row.us for row in forecast(name, workload, machine, strategies)}
+    predicted = predict_here(session, lambda machine: forecast(name, workload, machine, strategies))
     rows = [
         report.Row(
             suite=SUITE, workload=name, world_size=session.world_size, dtype=workload.dtype,

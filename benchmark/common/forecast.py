@@ -13,10 +13,10 @@ import math
 import re
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmark.common import report
 from benchmark.common.dry_bench import DryBench, received_bytes
@@ -24,8 +24,13 @@ from benchmark.common.programs import Way
 
 from syncopate import GemmWorkload
 from syncopate.choices import Combine, Direction, Realization
+from syncopate.errors import SyncopateError
 from syncopate.model import Machine, find_lower_bound, open_machine
+from syncopate.tune.machines import find_gpu, find_model
 from syncopate.workloads import GemmKind
+
+if TYPE_CHECKING:
+    from syncopate.runtime.session import Session
 
 __all__ = [
     "PREDICTED",
@@ -36,6 +41,7 @@ __all__ = [
     "estimate_seconds",
     "find_dry_machine",
     "forecast_gemm",
+    "predict_here",
     "read_errors",
     "write_forecasts",
 ]
@@ -180,6 +186,27 @@ def forecast_gemm(
             )
         )  # fmt: skip
     return rows
+
+
+def predict_here(
+    session: Session, make: Callable[[Machine], Iterable[Forecast]]
+) -> dict[str, float | None]:
+    """Predicted times by variant for the machine at hand, on rank 0; none where nothing is known of it.
+
+    Args:
+        session: The ranks.
+        make: Gives the rows of a shape on a machine.
+    """
+    if session.rank:
+        return {}
+    try:
+        machine, why = find_model(None, find_gpu(), session.world_size)
+        if machine is not None:
+            return {row.variant: row.us for row in make(machine)}
+    except SyncopateError as error:
+        why = str(error)
+    session.say(f"no predictions: {why}")
+    return {}
 
 
 def find_error(

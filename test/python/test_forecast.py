@@ -4,12 +4,14 @@ import dataclasses
 import json
 import sys
 import threading
+import types
 
 import pytest
 from studies import ROOT, load
 
 torch = pytest.importorskip("torch")
 
+from syncopate.errors import SyncopateError  # noqa: E402
 from syncopate.workloads import AttentionWorkload  # noqa: E402
 
 forecast = load("common.forecast")
@@ -187,6 +189,29 @@ def test_baselines_of_attention_are_right(kind, monkeypatch):
     for errors in found.values():
         assert set(errors) == wanted
         assert all(error < 2e-3 for error in errors.values())
+
+
+def test_predictions_of_a_run_are_for_the_gpu_that_is_here(monkeypatch):
+    said, seen = [], []
+    session = types.SimpleNamespace(rank=0, world_size=8, say=said.append)
+    row = types.SimpleNamespace(variant="v", us=3.0)
+
+    def make(machine):
+        seen.append(machine.name)
+        return [row]
+
+    monkeypatch.setattr(forecast, "find_gpu", lambda: "NVIDIA H200")
+    assert forecast.predict_here(session, make) == {"v": 3.0}
+    assert seen[0].startswith("8 H200")
+
+    def refuse(machine):
+        raise SyncopateError("it has no curve")
+
+    assert forecast.predict_here(session, refuse) == {}
+    monkeypatch.setattr(forecast, "find_gpu", lambda: "NVIDIA GeForce GTX 480")
+    assert forecast.predict_here(session, make) == {}
+    assert said[0] == "no predictions: it has no curve" and "nothing is known of 8 ranks" in said[1]
+    assert forecast.predict_here(types.SimpleNamespace(rank=1), make) == {} and len(seen) == 1
 
 
 def test_estimate_grows_with_programs_and_calls():
