@@ -205,7 +205,7 @@ def measure(
             suite=SUITE, workload=name, world_size=session.world_size, dtype=workload.dtype,
             **dict(zip("MNK", shape_of(workload), strict=True)), variant=way.name,
             realization=way.name.split("/")[0], direction=way.name.split("/")[1], splits=0,
-            default=way.name == name_strategy(Strategy()), us=way.us, gemm_us=alone.us, local_gemm_us=alone.us,
+            default=way.name == name_strategy(Strategy()), us=way.us, gemm_us=alone.us, local_gemm_us=None,
             comm_us=comm.us, link_us=received_bytes(workload) / peak * 1e6,
             baselines={each.name: each.us for each in timed}, rel_err=errors[way.name],
             calls_checked=options.calls, spread=abs(timed[0].us / again.us - 1), host_us=host_us,

@@ -21,7 +21,7 @@ class Row:
         default: Whether that is the default strategy.
         us: The variant, from plain tensors (or a symmetric input, if it is zero-copy) to a usable output.
         gemm_us: The GEMM alone, the best of cuBLAS and our kernel.
-        local_gemm_us: Our kernel alone, under plain Triton.
+        local_gemm_us: Our kernel alone, under plain Triton; None where it was not measured.
         comm_us: NCCL's collective alone.
         link_us: The bytes that a rank receives, at the link peak of this run.
         baselines: By name; None where one does not run.
@@ -47,7 +47,7 @@ class Row:
     default: bool
     us: float
     gemm_us: float
-    local_gemm_us: float
+    local_gemm_us: float | None
     comm_us: float
     link_us: float
     baselines: dict[str, float | None]
