@@ -41,9 +41,8 @@ from syncopate.errors import SyncopateError
 from syncopate.kernels import AttentionConfig
 from syncopate.model import KernelCost, Machine, find_lower_bound, predict, predict_gemm_us
 from syncopate.runtime import ProcessGroup
-from syncopate.runtime.loaded import measure_host_us
 from syncopate.runtime.session import Session
-from syncopate.runtime.timing import Candidate
+from syncopate.runtime.timing import Candidate, measure_host_us
 from syncopate.strategy_names import name_strategy
 from syncopate.workloads import AttentionKind, AttentionWorkload
 from syncopate.workloads.loaded_attention import LoadedAttention

@@ -18,9 +18,8 @@ from benchmark.common.data import SETS, TOLERANCE, make_data
 from syncopate import GemmWorkload, tune
 from syncopate.model import Curve
 from syncopate.runtime import ProcessGroup
-from syncopate.runtime.loaded import measure_host_us
 from syncopate.runtime.session import Session
-from syncopate.runtime.timing import Candidate
+from syncopate.runtime.timing import Candidate, measure_host_us
 from syncopate.workloads import GemmKind
 from syncopate.workloads.loaded import LoadedGemm
 

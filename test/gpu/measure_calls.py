@@ -26,9 +26,8 @@ def main() -> None:
     from library_calls import KINDS, build, relative_error
 
     from syncopate.runtime import ProcessGroup, load
-    from syncopate.runtime.loaded import measure_host_us
     from syncopate.runtime.session import Session
-    from syncopate.runtime.timing import Candidate
+    from syncopate.runtime.timing import Candidate, measure_host_us
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
-from syncopate.importers.steps import Collective, CollectiveSteps, find_dependences
+from syncopate.importers.steps.collective_steps import Collective, CollectiveSteps
 from syncopate.model.fabric import Fabric, Hop
 
 __all__ = ["MoveSpan", "TimedSteps", "find_bound_us", "run_clock", "time_steps"]
@@ -69,7 +69,7 @@ def time_steps(steps: CollectiveSteps, fabric: Fabric, nbytes: float) -> TimedSt
         for (src, dst), move in zip(ends, steps.moves, strict=True)
     ]
     sizes = [cell * move.src.count for move in steps.moves]
-    return TimedSteps(steps, run_clock(hops, sizes, find_dependences(steps.moves)))
+    return TimedSteps(steps, run_clock(hops, sizes, steps.dependences))
 
 
 def run_clock(
