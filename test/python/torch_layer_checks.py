@@ -124,10 +124,29 @@ def check_new_layers() -> None:
     assert layer.weight.std() > 0.05
     layer = st.ColumnParallelLinear(FEATURES, HIDDEN, world_name(), bias=False)
     assert layer.weight.shape == (HIDDEN // 2, FEATURES) and layer.bias is None
-    expect_error(
-        lambda: st.ColumnParallelLinear(FEATURES, 7, world_name()),
-        "out_features: expects a multiple of 2, the number of ranks, but got 7",
-    )
+    for features in (7, 0):
+        expect_error(
+            lambda features=features: st.ColumnParallelLinear(FEATURES, features, world_name()),
+            f"out_features: expects a multiple of 2, the number of ranks, but got {features}",
+        )
+    for heads in ((2, 0), (0, 2)):
+        expect_error(
+            lambda heads=heads: st.SequenceParallelAttention(FEATURES, *heads, world_name()),
+            f"heads: expects a multiple of the {heads[1]} heads of keys, but got {heads[0]}",
+        )
+
+
+def check_layers_under_autocast() -> None:
+    """What comes out has the type of autocast, as of nn.Linear, and gradients that of the parameters."""
+    for dim in (0, None):
+        layers = Mlp(True).float()
+        layers.up = st.ColumnParallelLinear.from_linear(layers.up, world_name(), sequence_dim=dim)
+        layers.down = st.RowParallelLinear.from_linear(layers.down, world_name(), sequence_dim=dim)
+        with torch.autocast("cpu", torch.bfloat16):
+            out = layers(torch.randn(2, 2, FEATURES))
+        assert out.dtype == torch.bfloat16
+        out.float().sum().backward()
+        assert {parameter.grad.dtype for parameter in layers.parameters()} == {torch.float32}
 
 
 # The pass.
@@ -397,6 +416,7 @@ def cases() -> dict[str, Callable[[], None]]:
             made[title] = partial(check_gather_is_fused, dim, bias)
     for check in (
         check_new_layers,
+        check_layers_under_autocast,
         check_gather_of_matrices_with_other_users,
         check_what_is_left_alone,
         check_elements_that_are_left_alone,
