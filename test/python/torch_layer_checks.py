@@ -293,7 +293,7 @@ def check_what_is_left_alone() -> None:
         assert "wait_tensor" in graphs.found[0]
 
 
-def count_fused(dtype: torch.dtype, device: str) -> int:
+def count_fused(dtype: torch.dtype, device: str, rows: int = 6) -> int:
     """How many of the three collectives are fused in a graph for tensors that nobody has."""
     ops, name = torch.ops._c10d_functional, world_name()
 
@@ -303,7 +303,7 @@ def count_fused(dtype: torch.dtype, device: str) -> int:
         return whole, part, ops.wait_tensor(ops.all_reduce(x @ b, "sum", name))
 
     with FakeTensorMode():
-        x, b = (torch.empty(6, 6, dtype=dtype, device=device) for _ in range(2))
+        x, b = (torch.empty(each, 6, dtype=dtype, device=device) for each in (rows, 6))
         graph = make_fx(function)(x, b).graph
         before = [node.target for node in graph.nodes]
         fused = st.fuse_collectives(graph)
@@ -322,6 +322,8 @@ def check_elements_that_are_left_alone() -> None:
         assert count_fused(dtype, "cuda") == fused, dtype
         assert count_fused(dtype, "cpu") == 3, dtype
         assert count_fused(dtype, "meta") == 0, dtype
+        assert count_fused(dtype, "cuda", rows=0) == count_fused(dtype, "cpu", rows=0) == 0, dtype
+    assert count_fused(torch.int64, "cpu") == 0
     default = st.CollectiveFusion().uuid()
     with mock.patch.dict(os.environ, {FALLBACK_VARIABLE: "0"}):
         assert count_fused(torch.bfloat16, "cpu") == 0
