@@ -188,8 +188,8 @@ def test_tune_and_bench_by_the_model(capsys, tmp_path, monkeypatch):
 
 
 def test_tuning_of_what_cannot_be_compiled_is_refused(capsys):
-    assert main(["tune", "gemm_rs", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
-    assert "expects rows for each of 7 ranks, but got 3" in capsys.readouterr().err
+    assert main(["tune", "a2a_gemm", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
+    assert "m: expects a multiple of 7 ranks for a2a_gemm" in capsys.readouterr().err
 
 
 def test_bench_without_gpus_says_what_to_do(capsys, monkeypatch):

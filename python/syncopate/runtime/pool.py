@@ -27,7 +27,7 @@ from syncopate.errors import SyncopateError
 from syncopate.forks import expect_process, this_process
 from syncopate.runtime.groups import PoolUse, SymmetricAllocation
 
-__all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "Places", "Pool", "Source"]
+__all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "ArenaSource", "Places", "Pool"]
 
 ALIGNMENT: Final = 1024
 """Of blocks."""
@@ -54,7 +54,7 @@ class Arena:
     inset: int = 0
 
 
-class Source(Protocol):
+class ArenaSource(Protocol):
     """Where arenas come from."""
 
     @property
@@ -150,7 +150,7 @@ class _Owner:
 class Pool:
     """The symmetric memory of a group."""
 
-    def __init__(self, agreement: Agreement, source: Source) -> None:
+    def __init__(self, agreement: Agreement, source: ArenaSource) -> None:
         """Has nothing yet.
 
         Args:

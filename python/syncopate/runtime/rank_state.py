@@ -148,6 +148,9 @@ class RankState:
         self._remaps: list[Remap] = []
         self._given_back: list[torch.Tensor] = []
         for spec, data in self._buffers.values():
+            if any(spec.outputs) and not spec.outputs[rank]:
+                # Blocks of few rows leave ranks at the end without any.
+                self._given_back.append(whole_view(spec, data)[:0])
             for region in spec.outputs[rank] if spec.outputs else ():
                 row = None if spec.slots is None else first_row(spec, rank)
                 whole = whole_view(spec, data)
@@ -202,10 +205,11 @@ class RankState:
         self._staged.clear()
         self._outputs.clear()
         if not self._names.issuperset(tensors):
-            name = next(name for name in tensors if name not in self._names)
-            raise SyncopateError(
-                f"{name}: not an argument; the program takes {self._describe_arguments()}"
-            )
+            for name, given in tensors.items():
+                if name not in self._names and not self._lacks_rows(name, given):
+                    raise SyncopateError(
+                        f"{name}: not an argument; the program takes {self._describe_arguments()}"
+                    )
         for name, view in self.inputs.items():
             source = view
             given = tensors.get(name)
@@ -228,6 +232,13 @@ class RankState:
             argument.set(tensor)
             if argument.param.output:
                 self._outputs.append(tensor)
+
+    def _lacks_rows(self, name: str, given: Any) -> bool:
+        """Whether a rank without rows of a buffer is given none, as others are given theirs."""
+        spec = self._buffers[name][0] if name in self._buffers else None
+        if spec is None or spec.inputs[self.rank] or not any(spec.inputs):
+            return False
+        return isinstance(given, torch.Tensor) and given.numel() == 0
 
     def _describe_arguments(self) -> str:
         names = [
