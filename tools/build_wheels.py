@@ -36,7 +36,9 @@ def run(*words: str | Path, quiet: bool = False, **environment: str) -> None:
     """Runs a command with additions to the environment; ends the program if it fails."""
     print("+", *words, flush=True)
     output = subprocess.DEVNULL if quiet else None
-    subprocess.run(words, check=True, stdout=output, env={**os.environ, **environment})
+    done = subprocess.run(words, check=False, stdout=output, env={**os.environ, **environment})
+    if done.returncode:
+        sys.exit(f"{words[0]} ended with exit code {done.returncode}")
 
 
 def make_environment(python: str, folder: Path, packages: Sequence[str | Path]) -> Path:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from syncopate.choices import names_of
 from syncopate.cli_arguments import number
-from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.outcome import ExitCode, Outcome, add_json, show_step
 from syncopate.workloads.gemm import GemmKind
@@ -109,7 +108,6 @@ def _add(commands: Any, name: str, run: Any, text: str, more: str) -> Any:
     command.add_argument(
         "--dtype",
         default="bf16",
-        choices=sorted(DTYPES),
         metavar="TYPE",
         help="element type as MLIR spells it (default: %(default)s)",
     )

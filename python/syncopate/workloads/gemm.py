@@ -30,6 +30,9 @@ _TMA_BYTES: Final = 16
 
 _LINE_BYTES: Final = 128
 
+_GEMM_DTYPES: Final = ("f32", "f16", "bf16", "f8E4M3FN", "f8E5M2")
+"""What the kernels multiply: their sums are of float32."""
+
 _PACKED_ROWS: Final = 4096
 """Rows of C from which on it pays to copy B so that its rows start with cache lines (bf16 on H200)."""
 
@@ -132,9 +135,9 @@ class GemmWorkload:
             raise SyncopateError(
                 f"returns_a: expects False for {self._kind.value}, where A does not move, but got True"
             )
-        if self.dtype not in DTYPES:
+        if self.dtype not in _GEMM_DTYPES:
             raise SyncopateError(
-                f"dtype: expects one of {', '.join(DTYPES)}, but got {self.dtype!r}"
+                f"dtype: expects one of {', '.join(_GEMM_DTYPES)}, but got {self.dtype!r}"
             )
 
     @property
