@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,8 +68,8 @@ def unpack_sdist() -> None:
     newest = max(DIST.glob("syncopate_compiler-*.tar.gz"), key=lambda path: path.stat().st_mtime)
     shutil.rmtree(SOURCE, ignore_errors=True)
     SOURCE.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=SOURCE.parent) as folder, tarfile.open(newest) as archive:
-        archive.extractall(folder, filter="data")
+    with tempfile.TemporaryDirectory(dir=SOURCE.parent) as folder:
+        run("tar", "-xf", newest, "-C", folder)
         (top,) = Path(folder).iterdir()
         top.rename(SOURCE)
 
