@@ -30,7 +30,7 @@ from benchmark.common.suite import Shape, run_suite
 from syncopate import Target, tune
 from syncopate.choices import Direction, Realization
 from syncopate.runtime import ProcessGroup
-from syncopate.runtime.loaded import measure_host_us
+from syncopate.runtime.timing import measure_host_us
 from syncopate.tune import Auto, Effort, GemmSubject, choose
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm

@@ -40,8 +40,9 @@ import syncopate
 from syncopate.kernels import GemmConfig, bind_combine_rows, combine_rows
 from syncopate.plan.tokens import combine_tokens
 from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.loaded import LoadedProgram, measure_host_us
+from syncopate.runtime.loaded import LoadedProgram
 from syncopate.runtime.routing import route_tokens
+from syncopate.runtime.timing import measure_host_us
 
 SUITE = "moe_combine"
 REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "tma_colocated", "copy_engine")

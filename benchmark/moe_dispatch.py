@@ -44,8 +44,9 @@ import syncopate
 from syncopate.kernels import GemmConfig, bind_grouped_gemm, grouped_gemm
 from syncopate.plan.tokens import RoutingShape, dispatch_tokens
 from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.loaded import LoadedProgram, measure_host_us
+from syncopate.runtime.loaded import LoadedProgram
 from syncopate.runtime.routing import RoutedTokens, route_tokens
+from syncopate.runtime.timing import measure_host_us
 
 SUITE = "moe_dispatch"
 REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "tma_colocated", "tma_dedicated")

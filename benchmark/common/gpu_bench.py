@@ -19,7 +19,7 @@ from benchmark.common.session import Candidate, Session
 from syncopate import GemmWorkload, tune
 from syncopate.model import Curve
 from syncopate.runtime import ProcessGroup
-from syncopate.runtime.loaded import measure_host_us
+from syncopate.runtime.timing import measure_host_us
 from syncopate.workloads import GemmKind
 from syncopate.workloads.loaded import LoadedGemm
 

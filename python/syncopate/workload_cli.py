@@ -12,7 +12,7 @@ from syncopate.choices import names_of
 from syncopate.cli_arguments import number
 from syncopate.errors import SyncopateError, require_torch
 from syncopate.outcome import ExitCode, Outcome, add_json, show_step
-from syncopate.workloads.gemm import GemmKind
+from syncopate.workloads.gemm import GEMM_DTYPES, GemmKind
 from syncopate.workloads.named import read_strategy
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def _add(commands: Any, name: str, run: Any, text: str, more: str) -> Any:
     command.add_argument(
         "--dtype",
         default="bf16",
+        choices=GEMM_DTYPES,
         metavar="TYPE",
         help="element type as MLIR spells it (default: %(default)s)",
     )

@@ -27,7 +27,7 @@ def main() -> None:
     from library_calls import KINDS, build, relative_error
 
     from syncopate.runtime import ProcessGroup, load
-    from syncopate.runtime.loaded import measure_host_us
+    from syncopate.runtime.timing import measure_host_us
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

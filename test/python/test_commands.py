@@ -154,7 +154,6 @@ def test_output_that_nobody_takes_ends_without_a_traceback(code, said):
     ("words", "said"),
     [
         (["bench", "ag_gemm", "64x64x64", "--machine", "h100"], "or one of h200-w2, "),
-        (["compile", "ag_gemm", "64x64x64", "--dtype", "i8"], "dtype: expects one of f32, f16, "),
         (["compile", "ag_gemm", "64x64x64", "--strategy", "copy_engine/push/x"], "but got 'x'"),
         (["explain", ""], "file: expects the name of a file"),
     ],
@@ -229,8 +228,8 @@ def test_tune_and_bench_by_the_model(capsys, tmp_path, monkeypatch):
 
 
 def test_tuning_of_what_cannot_be_compiled_is_refused(capsys):
-    assert main(["tune", "gemm_rs", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
-    assert "expects rows for each of 7 ranks, but got 3" in capsys.readouterr().err
+    assert main(["tune", "a2a_gemm", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
+    assert "m: expects a multiple of 7 ranks for a2a_gemm" in capsys.readouterr().err
 
 
 def test_bench_without_gpus_says_what_to_do(capsys, monkeypatch):

@@ -254,6 +254,54 @@ def test_groups_of_hlo_are_read_in_all_their_forms(text, groups):
 
 @pytest.mark.any_triton
 @pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("gather rows", "({given}, {gives})"),
+        ("scatter rows", "(({given}), {gives})"),
+        ("sum", "{gives}"),
+        ("exchange before", "(({given}), {gives}, u32[])"),
+        ("shift", "({given}, {gives}, u32[], u32[])"),
+        ("broadcast", "(({given}), {gives})"),
+    ],
+)
+def test_collective_that_hlo_starts_and_ends_is_one(name, types):
+    case = CASES[name]
+    text, kind = hlo(case), case.kind.replace("_", "-")
+    found = re.search(rf"((?:ROOT )?%\S+) = (\S+) {kind}\((%[\w.]+)\)(.*)", text)
+    result, gives, operand, rest = found.groups()
+    given = re.search(rf"{operand} = (\S+) ", text)[1]
+    started = f"%s = {types.format(given=given, gives=gives)} {kind}-start({operand}){rest}"
+    ended = f"{result} = {gives} {kind}-done(%s)"
+    text = text.replace(found[0], f"{started}\n  {ended}").replace(
+        "}\n\n", '}, execution_thread="x"\n\n'
+    )
+    (exchange,) = read_exchanges(text, "hlo", "f")
+    expected = read("hlo", case)
+    assert (exchange.src, exchange.dst, exchange.blocks) == (
+        expected.src,
+        expected.dst,
+        expected.blocks,
+    )
+    assert (exchange.gemm is None) == (expected.gemm is None)
+
+
+@pytest.mark.any_triton
+def test_collective_of_hlo_that_starts_with_several_operands_is_several():
+    text, given, gives = hlo(CASES["gather rows"]), "f32[16,32]{1,0}", "f32[64,32]{1,0}"
+    found = re.search(r"%all-gather.1 = \S+ all-gather\(%param\)(.*)", text)
+    started = (
+        f"%s = (({given}, {given}), ({gives}, {gives})) all-gather-start(%param, %param){found[1]}"
+    )
+    ended = f"%e = ({gives}, {gives}) all-gather-done(%s)"
+    taken = f"%all-gather.1 = {gives} get-tuple-element(%e), index=1"
+    text = text.replace(found[0], "\n  ".join([started, ended, taken]))
+    exchanges = read_exchanges(text, "hlo", "f")
+    assert [exchange.gemm is None for exchange in exchanges] == [True, False]
+    assert {exchange.src for exchange in exchanges} == {read("hlo", CASES["gather rows"]).src}
+
+
+@pytest.mark.any_triton
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         # Ids of the one replica there is stand for all of its partitions.

@@ -249,7 +249,7 @@ def driver(monkeypatch):
                 args[0]._obj.value = 100 + len(calls)
             return 0
 
-        entry.argtypes = cuda._SIGNATURES[name]
+        entry.argtypes = cuda.SIGNATURES[name]
         return entry
 
     monkeypatch.setattr(cuda, "function", function)

@@ -16,8 +16,9 @@ from syncopate.compiler.target import Target
 from syncopate.errors import SyncopateError
 from syncopate.plan import Chunk, Plan
 from syncopate.runtime.commands import adds_unordered, reduced_type, roles_of
-from syncopate.runtime.interface import BufferSpec, Table, TensorParam
+from syncopate.runtime.interface import TensorParam
 from syncopate.strategy import Strategy
+from syncopate.tables import BufferSpec, Table
 
 __all__ = [
     "check_binding",

@@ -10,13 +10,7 @@ from typing import Any, Final
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer
-from syncopate.runtime.interface import (
-    BufferParam,
-    Param,
-    ScalarParam,
-    ScratchParam,
-    TensorParam,
-)
+from syncopate.runtime.interface import BufferParam, Param, ScalarParam, ScratchParam, TensorParam
 
 __all__ = [
     "Binding",

@@ -10,7 +10,7 @@ from syncopate.errors import SyncopateError
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.plan import Buffer
 from syncopate.plan.tokens import Dispatch, RoutingShape
-from syncopate.runtime.interface import BufferSpec
+from syncopate.tables import BufferSpec
 
 __all__ = [
     "bind_add_rms_norm",

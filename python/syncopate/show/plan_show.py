@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -13,21 +12,11 @@ from syncopate.show.page import write_page
 from syncopate.show.picture import draw_schedule
 from syncopate.show.plan_picture import draw_dependences, draw_ranks
 from syncopate.show.plan_transfers import PlanTransfers, read_transfers
+from syncopate.show.views import View
 from syncopate.synthesis.clock import MoveSpan, find_hop, run_clock
 from syncopate.synthesis.fabric import Fabric, Wire
 
-__all__ = ["PlanShow", "View"]
-
-
-class View(enum.Enum):
-    """What a picture of a plan shows."""
-
-    RANKS = "ranks"
-    """Transfers by rank and time."""
-    DEPENDENCES = "dependences"
-    """Which transfers come after which."""
-    SCHEDULE = "schedule"
-    """What each rank's CTAs and roles do, for a plan with a kernel."""
+__all__ = ["PlanShow"]
 
 
 class PlanShow:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
-from syncopate.importers.steps import Collective, CollectiveSteps, find_dependences
+from syncopate.importers.steps.collective_steps import Collective, CollectiveSteps
 from syncopate.synthesis.fabric import Fabric, Hop
 
 __all__ = ["MoveSpan", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
@@ -65,7 +65,7 @@ def time_steps(steps: CollectiveSteps, fabric: Fabric, nbytes: float) -> TimedSt
     cell = nbytes / (steps.blocks * steps.chunks)
     hops = [find_hop(fabric, move.src.rank, move.dst.rank, move) for move in steps.moves]
     sizes = [cell * move.src.count for move in steps.moves]
-    return TimedSteps(steps, run_clock(hops, sizes, find_dependences(steps.moves)))
+    return TimedSteps(steps, run_clock(hops, sizes, steps.dependences))
 
 
 def find_hop(fabric: Fabric, src: int, dst: int, what: object) -> Hop | None:
