@@ -229,7 +229,10 @@ def test_import_keeps_what_is_there_unless_told(cache, tmp_path, capsys):
     [
         (["show", "nobody"], "cache: no entry in .* has 'nobody' in its name"),
         (["import", "{folder}/nothing.json"], "file: cannot read "),
-        (["import", "{folder}/odd.json"], "file: expects what `syncopate cache export` has written"),
+        (
+            ["import", "{folder}/odd.json"],
+            "file: expects what `syncopate cache export` has written",
+        ),
         (["export", "{folder}/no/such/place.json"], "file: cannot write"),
         (["remove"], "cache: expects names of entries to remove, or --all, and not both"),
         (["remove", "x", "--all"], "cache: expects names of entries to remove, or --all"),
