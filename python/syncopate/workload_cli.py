@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncopate.choices import names_of
 from syncopate.cli_arguments import number
-from syncopate.errors import SyncopateError
+from syncopate.errors import SyncopateError, require_torch
 from syncopate.outcome import ExitCode, Outcome, add_json, show_step
 from syncopate.workloads.gemm import GEMM_DTYPES, GemmKind
 from syncopate.workloads.named import read_strategy
@@ -225,6 +225,7 @@ def _tune(arguments: argparse.Namespace) -> Outcome:
         )
     session, target = None, Target.parse("sm_90")
     if under_torchrun:
+        require_torch("a process of torchrun")
         from syncopate.runtime.session import Session
 
         session, target = Session(), Target.current()
