@@ -19,6 +19,7 @@ from syncopate.outcome import (
     ExitCode,
     Outcome,
     add_json,
+    end_in_order,
     print_error,
     print_outcome,
     show_step,
@@ -39,6 +40,10 @@ _OPTIONS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script `syncopate`; returns the exit code, one of `ExitCode`."""
     words = list(sys.argv[1:] if argv is None else argv)
+    return end_in_order(lambda: _run(words))
+
+
+def _run(words: list[str]) -> int:
     # Options of syncopate-opt are none of ours, which argparse would insist on.
     if words[:1] == ["opt"]:
         return _opt(words[1:])
@@ -55,8 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return print_outcome(arguments.command, outcome, as_json=as_json)
     except SyncopateError as error:
         return print_error(arguments.command, error, as_json=as_json)
-    except KeyboardInterrupt:
-        return int(ExitCode.INTERRUPTED)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -215,11 +218,12 @@ def _opt(words: list[str]) -> int:
     from syncopate._tools import find_tool
 
     try:
-        tool = find_tool("syncopate-opt")
-    except FileNotFoundError as error:
+        code = subprocess.run([find_tool("syncopate-opt"), *words], check=False).returncode
+    except OSError as error:
         print(f"syncopate: {error}", file=sys.stderr)
         return int(ExitCode.REFUSED)
-    return subprocess.run([tool, *words], check=False).returncode
+    # As a shell says it where a signal has ended the tool.
+    return code if code >= 0 else 128 - code
 
 
 def _explain(arguments: argparse.Namespace) -> Outcome:

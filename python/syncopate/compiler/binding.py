@@ -96,6 +96,11 @@ class Descriptor:
             raise SyncopateError(
                 f"descriptor of {self.source.name!r}: expects a block of positive integers, but got {self.block!r}"
             )
+        if any(size & (size - 1) for size in self.block):
+            raise SyncopateError(
+                f"descriptor of {self.source.name!r}: expects a block of powers of two, as Triton has them, but got "
+                f"{self.block!r}"
+            )
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,10 @@ class _Gemm:
             raise SyncopateError(
                 f"precision: expects a member of syncopate.kernels.Precision, but got {self.precision!r}"
             )
+        if len(getattr(self.a, "shape", ())) != 2:
+            raise SyncopateError(
+                f"a: expects a buffer of the plan or a Tensor of two dimensions, but got {self.a!r}"
+            )
         if self.c is not None and self.c.shape != (self.m, self.n):
             raise SyncopateError(
                 f"c: expects a buffer of {[self.m, self.n]}, as A and n say, but {self.c.name} has {list(self.c.shape)}"

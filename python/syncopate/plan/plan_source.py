@@ -25,6 +25,8 @@ def read_plan_text(source: str) -> tuple[str, str]:
     Raises:
         SyncopateError: The file cannot be read, or ends with an error, or leaves no plan, or several.
     """
+    if not source:
+        raise SyncopateError("file: expects the name of a file, but got an empty one")
     file, _, name = source.rpartition(":")
     if file.endswith(".py"):
         return _run(file, name), file
