@@ -223,21 +223,17 @@ def _tune(arguments: argparse.Namespace) -> Outcome:
             "--measure: expects a process for each GPU; start it with `torchrun --nproc-per-node "
             f"{arguments.ranks} -m syncopate.cli tune …`"
         )
-    target = Target.parse("sm_90")
+    session, target = None, Target.parse("sm_90")
     if under_torchrun:
         require_torch("a process of torchrun")
-        import torch
-        import torch.distributed as dist
+        from syncopate.runtime.session import Session
 
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("nccl")
-        target = Target.current()
+        session, target = Session(), Target.current()
     auto = Auto(measure=arguments.measure, machine=arguments.machine, keep=not arguments.no_keep)
     report = choose(GemmSubject(workload, target), auto)
-    if under_torchrun:
-        first = dist.get_rank() == 0
-        dist.destroy_process_group()
-        if not first:
+    if session is not None:
+        session.close()
+        if session.rank:
             return Outcome("")
     if report.considered and report.considered == sum(report.refused.values()):
         reasons = "; ".join(report.refused)

@@ -75,6 +75,27 @@ STABLEHLO = {
     ),
     "many partitions": (GATHER, "partitions = 4", "partitions = 9999", "1 to 4096 ranks", OP),
     "huge dimension": (GATHER, "dims = [1]", f"dims = [{'9' * 5000}]", "numbers of dim", "dot_g"),
+    "groups along axes of no mesh": (
+        GATHER,
+        GROUPS,
+        '#stablehlo.replica_group_mesh_axes<mesh = @none, axes = [#stablehlo.axis_ref<name = "x">]>',
+        "expects a mesh of the module, but got @none",
+        OP,
+    ),
+    "groups along what is no axis": (
+        GATHER,
+        GROUPS,
+        "#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [0 : i64]>",
+        "expects a mesh and axes of it",
+        OP,
+    ),
+    "groups of a mesh without sizes": (
+        GATHER,
+        GROUPS,
+        "#stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [7]>, axes = []>",
+        "expects axes with sizes",
+        OP,
+    ),
     "huge groups": (GATHER, "1x4xi64", "99999x99999xi64", "expects at most 65536 ids", OP),
     "bytes of another number": (GATHER, "[[0, 1, 2, 3]]", '"0x00000000000000"', "lists of ids", OP),
     "rank twice": (

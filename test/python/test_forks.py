@@ -73,9 +73,9 @@ def test_a_loaded_program_serves_only_the_process_that_has_loaded_it(streams, mo
             lambda: LoadedProgram(found, group),
         ]
         *told, closed = in_child(*uses, loaded.close)
-        whats = ["a loaded program"] * 4
-        whats += ["symmetric memory", "the process group's store", "symmetric memory"]
-        for text, what in zip(told, whats, strict=True):
+        refused = ["a loaded program"] * 4
+        refused += ["symmetric memory", "the process group's store", "symmetric memory"]
+        for text, what in zip(told, refused, strict=True):
             assert text.startswith(refusal(what))
             assert "start processes by multiprocessing's 'spawn'" in text
         assert closed is None

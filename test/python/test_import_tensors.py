@@ -110,6 +110,37 @@ def test_without_a_product_there_is_none(name):
 
 @pytest.mark.any_triton
 @pytest.mark.parametrize(
+    ("mesh", "axes", "groups"),
+    [
+        ("x=2 y=2", ['"y"'], ((0, 1), (2, 3))),
+        ("x=2 y=2", ['"y"', '"x"'], ((0, 2, 1, 3),)),
+        ("x=4", ['"x", sub_axis_info = (1)2'], ((0, 2), (1, 3))),
+        ("x=4", ['"x", sub_axis_info = (2)2'], ((0, 1), (2, 3))),
+        ("x=2 y=2 [0, 2, 1, 3]", ['"y"'], ((0, 2), (1, 3))),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_groups_of_stablehlo_go_along_axes_of_a_mesh(mesh, axes, groups, named):
+    sizes, _, ids = mesh.partition(" [")
+    pairs = [pair.split("=") for pair in sizes.split()]
+    taken = ", ".join(f"#stablehlo.axis_ref<name = {axis}>" for axis in axes)
+    inline = ", ".join(f'#stablehlo.mesh_axis<name = "{a}", size = {n}>' for a, n in pairs)
+    devices = f", device_ids = dense<[{ids}> : tensor<4xi64>" if ids else ""
+    where = "@m" if named else f"#stablehlo.mesh<axes = [{inline}]{devices}>"
+    text = stablehlo(CASES["sum"]).replace(
+        "dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>",
+        f"#stablehlo.replica_group_mesh_axes<mesh = {where}, axes = [{taken}]>",
+    )
+    if named:
+        known = ", ".join(f'"{a}"={n}' for a, n in pairs)
+        known = f"  sdy.mesh @m = <[{known}]{f', device_ids=[{ids}' if ids else ''}>\n"
+        text = text.replace("  func.func", f"{known}  func.func", 1)
+    (exchange,) = read_exchanges(text, "stablehlo")
+    assert exchange.src.parts == groups
+
+
+@pytest.mark.any_triton
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         # The gathered tensor is the second factor.
@@ -241,6 +272,8 @@ def test_arguments_that_do_not_go_with_a_format_are_refused(tmp_path):
         ("mesh['x'=2,'y'=2] {'y'}", ((0, 1), (2, 3))),
         ("mesh['x'=2,'y'=2] {'x'}", ((0, 2), (1, 3))),
         ("mesh['x'=2,'y'=2] {'y','x'}", ((0, 2, 1, 3),)),
+        ("mesh['x'=4] {'x':(1)2}", ((0, 2), (1, 3))),
+        ("mesh['x'=4] {'x':(2)2}", ((0, 1), (2, 3))),
         ("{}", ((0, 1, 2, 3),)),
     ],
 )

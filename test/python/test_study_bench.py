@@ -19,13 +19,13 @@ from syncopate.runtime import cuda  # noqa: E402
 from syncopate.runtime.engine import Engine  # noqa: E402
 from syncopate.runtime.engine_plan import plan_engine  # noqa: E402
 from syncopate.runtime.memory_plan import plan_memory, resolve  # noqa: E402
+from syncopate.runtime.timing import Candidate  # noqa: E402
 
 beside = load("common.beside")
 bench = load("common.bench")
 energy = load("common.energy")
 gpu_bench = load("common.gpu_bench")
 steadiness = load("steadiness")
-Candidate = load("common.session").Candidate
 
 pytestmark = pytest.mark.any_triton
 

@@ -20,8 +20,8 @@ from syncopate.importers.steps.collective_steps import (
 )
 from syncopate.importers.steps.emit import emit_plan
 from syncopate.importers.steps.proof import prove
+from syncopate.model.fabric import Fabric
 from syncopate.synthesis.clock import TimedSteps, find_bound_us, time_steps
-from syncopate.synthesis.fabric import Fabric
 from syncopate.synthesis.greedy import match_pieces
 from syncopate.synthesis.problem import Piece, Problem, Send, gather_pieces, reverse_hops
 

@@ -19,6 +19,7 @@ __all__ = [
     "divide_rows",
     "expect_elements",
     "is_column_major",
+    "is_multiplied",
     "name_elements",
 ]
 
@@ -77,8 +78,13 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         )
 
 
+def is_multiplied(x: torch.Tensor) -> bool:
+    """Whether a tensor is of numbers that operators multiply on some device."""
+    return bool(x.is_floating_point()) and x.element_size() > 1
+
+
 def _expect_numbers(name: str, x: torch.Tensor) -> None:
-    if not x.is_floating_point() or x.element_size() == 1:
+    if not is_multiplied(x):
         raise SyncopateError(
             f"{name}: expects floating-point numbers of at least 16 bits, but got {x.dtype}; convert it"
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
@@ -313,12 +312,16 @@ class _Resharding:
             return self._finish(given, given, self._relative(dst, src), after)
         result = self._buffer("result", dst)
         tokens = []
-        left = [math.prod(box.sizes) for box in dst]
+        # By rank, what none has that is nearer.
+        left = [[] if box.is_empty else [box] for box in dst]
         for distance in range(len(src)):
-            for rank in range(len(src)):
+            for rank, some in enumerate(left):
                 owner = (rank + distance) % len(src)
-                for piece in self._pieces(rank, owner):
-                    left[rank] -= math.prod(piece.sizes)
+                pieces = [box.meet(src[owner]) for box in some]
+                left[rank] = [rest for box in some for rest in box.without(src[owner])]
+                for piece in pieces:
+                    if piece.is_empty:
+                        continue
                     token = plan.put(
                         _chunk(given, _inside(piece, src[owner])),
                         _chunk(result, _inside(piece, dst[rank])),
@@ -332,15 +335,6 @@ class _Resharding:
                 f"dst: expects what ranks hold between them, but got ({self.dst.text}) of ({self.src.text})"
             )
         return self._finish(given, result, self._relative(dst, dst), tokens)
-
-    def _pieces(self, rank: int, owner: int) -> Iterator[Box]:
-        """What a rank gets from an owner: what that holds, and none does that is nearer."""
-        src, ranks = self.src.boxes, len(self.src.boxes)
-        left = [self.dst.boxes[rank].meet(src[owner])]
-        for distance in range((owner - rank) % ranks):
-            nearer = src[(rank + distance) % ranks]
-            left = [rest for box in left for rest in box.without(nearer)]
-        yield from (box for box in left if not box.is_empty)
 
     @staticmethod
     def _relative(boxes: Sequence[Box], wholes: Sequence[Box]) -> list[Box]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from syncopate.importers.layouts.exchange import Exchange
 from syncopate.importers.programs.collectives import find_exchanges
 from syncopate.importers.programs.shardings import find_reshardings
@@ -19,8 +21,8 @@ def read_stablehlo_exchanges(text: str, file: str) -> list[Exchange]:
         PlanError: The file is malformed, or a collective or sharding is, or says what no plan can.
     """
     module = read_mlir(text, file)
-    grouping = stablehlo.read_grouping(module)
     meshes = shardy.read_meshes(walk(module))
+    grouping = replace(stablehlo.read_grouping(module), meshes=meshes)
     found: list[Exchange] = []
     for function in walk(module):
         if function.name != "func.func" or not function.regions:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from syncopate.importers.documents.items import MOST_RANKS
+from syncopate.importers.xla.meshes import Fail, NamedMesh, check_apart, make_mesh
 
-__all__ = ["GroupKind", "Grouping", "Ids", "read_dense", "read_iota", "read_lists"]
+__all__ = ["GroupKind", "Grouping", "Ids", "read_axes", "read_dense", "read_iota", "read_lists"]
 
 _MOST: Final = 1 << 16
-Fail = Callable[[str], NoReturn]
 Groups = tuple[tuple[int, ...], ...]
 Ids = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """How many replicas and partitions run a program; ranks are numbered replica by replica."""
+    """How many replicas and partitions run a program, and meshes of them; ranks are numbered replica by replica."""
 
     replicas: int | None
     partitions: int | None
+    meshes: Mapping[str, NamedMesh] = field(default_factory=dict)
 
     def ranks(self, ids: Ids, fail: Fail) -> int:
         """The number of ranks; the one that the ids of a collective say, if the program does not."""
@@ -142,7 +143,7 @@ def read_lists(text: str, fail: Fail) -> list[list[int]]:
     ]
 
 
-def read_iota(text: str, fail: Fail) -> list[list[int]]:
+def read_iota(text: str, fail: Fail) -> Ids:
     """The lists of `[2,4]<=[4,2]T(1,0)`, or of `mesh['x'=2,'y'=4] {'y'}`, in which the axes named make up a group."""
     body = text.replace(" ", "")
     match = re.fullmatch(r"\[(\d{1,6}),(\d{1,6})\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", body)
@@ -153,18 +154,51 @@ def read_iota(text: str, fail: Fail) -> list[list[int]]:
         if sorted(order) != list(range(len(sizes))) or math.prod(sizes) != math.prod(shape):
             fail(f"expects groups that fit their devices, but got {text[:60]!r}")
         return _grid(sizes, text, fail).transpose(order).reshape(shape).tolist()  # type: ignore[no-any-return]
-    match = re.fullmatch(r"mesh\[((?:'\w+'=\d{1,6},?)+)\]\{((?:'\w+',?)*)\}", body)
-    if match is None:
+    axis = r"'(\w+)'(?::\((\d{1,6})\)(\d{1,6}))?"
+    match = re.fullmatch(r"mesh\[((?:'\w+'=\d{1,6},?)+)\]\{([^{}]*)\}", body)
+    if match is None or re.sub(axis, "", match[2]).strip(","):
         fail(f"expects groups of devices, but got {text[:60]!r}")
-    names = re.findall(r"'(\w+)'", match[1])
-    sizes = [int(size) for size in re.findall(r"=(\d+)", match[1])]
-    axes = re.findall(r"'(\w+)'", match[2])
-    if not set(axes) <= set(names) or len(set(axes)) != len(axes) or len(set(names)) != len(names):
-        fail(f"expects axes of the mesh, each once, but got {text[:60]!r}")
-    kept = [number for number, name in enumerate(names) if name not in axes]
-    grid = _grid(sizes, text, fail).transpose(kept + [names.index(axis) for axis in axes])
-    width = math.prod(sizes[names.index(axis)] for axis in axes)
-    return grid.reshape(-1, width).tolist()  # type: ignore[no-any-return]
+    mesh = make_mesh(re.findall(r"'(\w+)'=(\d+)", match[1]), None, text, fail)
+    axes = [
+        mesh.axis(name, before, size, fail) for name, before, size in re.findall(axis, match[2])
+    ]
+    check_apart(axes, text, fail)
+    return mesh.groups(axes)
+
+
+def read_axes(text: str, meshes: Mapping[str, NamedMesh], fail: Fail) -> Ids:
+    """The lists of StableHLO's `replica_group_mesh_axes`, of a mesh that stands there or in the module."""
+    match = re.fullmatch(
+        r"#stablehlo\.replica_group_mesh_axes < mesh = (?:@([\w$.-]+)|#stablehlo\.mesh < (.*) >)"
+        r" , axes = \[ ?(.*?) ?\] >",
+        text,
+    )
+    axis = r'#stablehlo\.axis_ref < name = "([^"]+)"(?: , sub_axis_info = \( (\d{1,6}) \) (\d{1,6}))? >'
+    if match is None or re.sub(axis, "", match[3]).strip(" ,"):
+        fail(f"expects a mesh and axes of it, but got {text[:60]!r}")
+    if match[1] is not None and match[1] not in meshes:
+        fail(f"expects a mesh of the module, but got @{match[1][:60]}")
+    mesh = meshes[match[1]] if match[1] is not None else _read_mesh(match[2], fail)
+    axes = [
+        mesh.axis(name, before, size, fail) for name, before, size in re.findall(axis, match[3])
+    ]
+    check_apart(axes, text, fail)
+    return mesh.groups(axes)
+
+
+def _read_mesh(text: str, fail: Fail) -> NamedMesh:
+    axis = r'#stablehlo\.mesh_axis < name = "([^"]+)" , size = (\d{1,6}) >'
+    match = re.fullmatch(
+        rf"axes = \[ ({axis}(?: , {axis})*) \](?: , device_ids = dense < (.*) > : tensor < (\d+)xi64 >)?",
+        text,
+    )
+    if match is None:
+        fail(f"expects axes with sizes, but got {text[:60]!r}")
+    ids = None
+    if match[6] is not None:
+        row = match[6] if match[6].startswith('"') else f"[{match[6]}]"
+        (ids,) = read_dense(f"dense<{row}> : tensor<1x{match[7]}xi64>", fail)
+    return make_mesh(re.findall(axis, match[1]), ids, text, fail)
 
 
 def _numbers(text: str, whole: str, fail: Fail) -> list[int]:

@@ -38,7 +38,7 @@ def read_grouping(module: HloModule) -> Grouping:
                 f"HloModule: expects {name} to be a positive integer, at most 9999, but got {text[:40]!r}"
             )
         counts.append(None if text is None else int(text))
-    return Grouping(*counts)
+    return Grouping(counts[0], counts[1])
 
 
 def read_nodes(

@@ -121,7 +121,7 @@ class _Reader:
             if self._next() not in (",", "="):
                 self._fail_before("',' or '='")
         name = self._next().strip('"')
-        if not re.fullmatch(r"[A-Za-z_][\w$.]*", name):
+        if not re.fullmatch(r"[A-Za-z_][\w$.-]*", name):
             self._fail_before("the name of an operation")
         body = self._body(depth)
         return _Parts(name, place, body, self._file).operation(results)

@@ -10,14 +10,9 @@ from syncopate.importers.layouts.exchange import Exchange
 from syncopate.importers.layouts.layout import Layout
 from syncopate.importers.programs.shardings import ELEMENTWISE, Placed, find_reshardings
 from syncopate.importers.programs.tensors import Argument, Node, Operation, Tensor
+from syncopate.importers.xla.meshes import NamedMesh, SubAxis
 from syncopate.importers.xla.read_mlir import LABEL, read_dictionaries
-from syncopate.importers.xla.shardy_layout import (
-    NamedMesh,
-    SubAxis,
-    TensorSharding,
-    read_mesh,
-    read_sharding,
-)
+from syncopate.importers.xla.shardy_layout import TensorSharding, read_mesh, read_sharding
 from syncopate.importers.xla.stablehlo import read_dot
 
 __all__ = ["find_shardy_exchanges", "read_meshes"]

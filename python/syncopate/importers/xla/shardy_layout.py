@@ -4,42 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn
+from typing import Final
 
-import numpy as np
-
-from syncopate.importers.documents.items import MOST_RANKS
 from syncopate.importers.layouts.layout import Box, Layout
 from syncopate.importers.programs.tensors import Operation
+from syncopate.importers.xla.meshes import Fail, NamedMesh, SubAxis, check_apart, make_mesh
 
-__all__ = ["NamedMesh", "SubAxis", "TensorSharding", "read_mesh", "read_sharding"]
+__all__ = ["TensorSharding", "read_mesh", "read_sharding"]
 
 _AXIS: Final = re.compile(r'"([^"]+)"(?: : \( (\d{1,6}) \) (\d{1,6}))?')
-Fail = Callable[[str], NoReturn]
-
-
-@dataclass(frozen=True)
-class NamedMesh:
-    """Ranks as a grid.
-
-    Attributes:
-        sizes: By name of the axis, its size.
-        ranks: The rank at each place of the grid, row by row.
-    """
-
-    sizes: Mapping[str, int]
-    ranks: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class SubAxis:
-    """An axis of a mesh, or a part of one: of an axis of A x B x C ranks, `before` is A and `size` is B."""
-
-    name: str
-    before: int
-    size: int
 
 
 @dataclass(frozen=True)
@@ -57,24 +32,19 @@ class TensorSharding:
         if len(self.dims) != len(shape):
             fail(f"expects {len(shape)} dimensions, but got {len(self.dims)} in {self.text[:60]!r}")
         used = [axis for axes in (*self.dims, self.unreduced) for axis in axes]
-        self._check(used, fail)
+        check_apart(used, self.text, fail)
         if any(size < 1 for size in shape):
             fail(f"expects a tensor with elements, but got {list(shape)}")
-        grid = np.array(self.mesh.ranks).reshape(tuple(self.mesh.sizes.values()))
-        whole = Box((0,) * len(shape), tuple(shape))
-        boxes = [whole] * grid.size
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for index, rank in np.ndenumerate(grid):
+        mesh = self.mesh
+        boxes = [Box((0,) * len(shape), tuple(shape))] * len(mesh.ranks)
+        for index, rank in mesh.places():
             for dim, axes in enumerate(self.dims):
+                place = 0
+                for axis in axes:
+                    place = place * axis.size + mesh.at(axis, index)
                 if axes:
-                    sizes = [axis.size for axis in axes]
-                    place = int(
-                        np.ravel_multi_index([self._at(axis, index) for axis in axes], sizes)
-                    )
-                    boxes[rank] = boxes[rank].cut(dim, place, math.prod(sizes))
-            kept = self._without(index)
-            groups.setdefault(kept, []).append(int(rank))
-        parts = tuple(map(tuple, groups.values())) if self.unreduced else ()
+                    boxes[rank] = boxes[rank].cut(dim, place, math.prod(axis.size for axis in axes))
+        parts = mesh.groups(self.unreduced) if self.unreduced else ()
         return Layout(self.text, tuple(boxes), parts, self.reduction)
 
     def before_sum(
@@ -89,30 +59,6 @@ class TensorSharding:
         if not axes:
             operation.fail("expects axes to sum over, but there are none")
         return replace(self, dims=dims, unreduced=axes, reduction=word[1] if word else "sum")
-
-    def _at(self, axis: SubAxis, index: tuple[int, ...]) -> int:
-        place = index[list(self.mesh.sizes).index(axis.name)]
-        return place // (self.mesh.sizes[axis.name] // axis.before // axis.size) % axis.size
-
-    def _without(self, index: tuple[int, ...]) -> tuple[int, ...]:
-        """A place in the grid, but for the axes along which there are parts of a sum."""
-        kept = list(index)
-        for axis in self.unreduced:
-            position = list(self.mesh.sizes).index(axis.name)
-            inner = self.mesh.sizes[axis.name] // axis.before // axis.size
-            kept[position] -= self._at(axis, index) * inner
-        return tuple(kept)
-
-    def _check(self, used: Sequence[SubAxis], fail: Fail) -> None:
-        for number, axis in enumerate(used):
-            for other in used[:number]:
-                if other.name == axis.name and not (
-                    other.before * other.size <= axis.before
-                    or axis.before * axis.size <= other.before
-                ):
-                    fail(
-                        f"expects each axis once, but got {axis.name!r} again in {self.text[:60]!r}"
-                    )
 
 
 def read_mesh(operation: Operation) -> tuple[str, NamedMesh]:
@@ -174,20 +120,11 @@ def read_sharding(text: str, meshes: Mapping[str, NamedMesh], fail: Fail) -> Ten
 
 
 def _read_axes(text: str, mesh: NamedMesh, fail: Fail) -> tuple[SubAxis, ...]:
-    found = []
-    left = text
-    for name, before, size in _AXIS.findall(text):
-        if name not in mesh.sizes:
-            fail(f"expects axes of the mesh, {', '.join(mesh.sizes)}, but got {name[:40]!r}")
-        extent = mesh.sizes[name]
-        axis = SubAxis(name, int(before or 1), int(size or extent))
-        if axis.before < 1 or axis.size < 1 or extent % (axis.before * axis.size):
-            fail(f"expects a part of axis {name!r} of {extent} ranks, but got ({before}){size}")
-        found.append(axis)
-    left = _AXIS.sub("", left)
+    found = tuple(mesh.axis(name, before, size, fail) for name, before, size in _AXIS.findall(text))
+    left = _AXIS.sub("", text)
     if re.search(r"[^\s,{}\[\]?]", re.sub(r"\} p\d+", "}", left)):
         fail(f"expects axes in quotes, but got {text.strip()[:60]!r}")
-    return tuple(found)
+    return found
 
 
 def _read_mesh(text: str, fail: Fail) -> NamedMesh:
@@ -197,17 +134,5 @@ def _read_mesh(text: str, fail: Fail) -> NamedMesh:
     body = match[1]
     if body and not re.fullmatch(r'"[^"]+" = \d{1,6}(?: , "[^"]+" = \d{1,6})*', body):
         fail(f"expects axes with sizes, but got {text[:60]!r}")
-    pairs = re.findall(r'"([^"]+)" = (\d+)', body)
-    sizes = {name: int(size) for name, size in pairs}
-    if len(sizes) != len(pairs) or len(sizes) > 16:
-        fail(f"expects at most 16 axes, each once, but got {text[:60]!r}")
-    count = math.prod(sizes.values())
-    if not 1 <= count <= MOST_RANKS:
-        fail(f"expects 1 to {MOST_RANKS} ranks, but got {text[:60]!r}")
-    ranks: list[Any] = list(range(count))
-    if match[2] is not None:
-        ids = [int(number) for number in re.findall(r"\d{1,6}", match[2])]
-        if body and sorted(ids) != ranks:
-            fail(f"expects each of {count} devices once, but got {text[:60]!r}")
-        ranks = ids if body else ranks
-    return NamedMesh(sizes, tuple(ranks))
+    ids = None if match[2] is None else [int(word) for word in re.findall(r"\d{1,6}", match[2])]
+    return make_mesh(re.findall(r'"([^"]+)" = (\d+)', body), ids, text, fail)

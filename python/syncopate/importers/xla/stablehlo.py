@@ -8,7 +8,7 @@ from typing import Final
 
 from syncopate.importers.documents.items import shorten
 from syncopate.importers.programs.tensors import Dot, Node, Operation, Transfer, TransferKind
-from syncopate.importers.xla.groups import Grouping, GroupKind, read_dense, read_iota
+from syncopate.importers.xla.groups import Grouping, GroupKind, Ids, read_axes, read_dense
 from syncopate.importers.xla.read_mlir import LABEL, walk
 
 __all__ = ["is_collective", "read_dot", "read_grouping", "read_nodes"]
@@ -151,13 +151,8 @@ def _read_groups(
 ) -> tuple[tuple[int, ...], ...]:
     """Groups of ranks; `both` if those on a channel are of replicas with all partitions of each."""
     text = operation.text("replica_groups")
-    axes = re.findall(r'mesh_axis < name = "(\w+)" , size = (\d+) >', text)
-    if axes:
-        # As HLO writes it.
-        mesh = ",".join(f"'{name}'={size}" for name, size in axes)
-        taken = re.findall(r"axis_ref < (.*?) >", text)
-        named = ",".join(re.sub(r'name = "(\w+)"', r"'\1'", axis) for axis in taken)
-        ids = read_iota(f"mesh[{mesh}] {{{named}}}", operation.fail)
+    if text.startswith("#stablehlo.replica_group_mesh_axes"):
+        ids: Ids = read_axes(text, grouping.meshes, operation.fail)
     else:
         ids = read_dense(text, operation.fail)
     on_channel = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from syncopate.errors import SyncopateError
-from syncopate.synthesis.fabric import Fabric, Wire
+from syncopate.model.fabric import Fabric, Wire
 
 __all__ = ["Gpu", "GpuLink", "build_fabric", "detect_fabric"]
 

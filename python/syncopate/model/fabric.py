@@ -1,8 +1,9 @@
-"""Links between given ranks as a graph: what synthesis and the clock of transfers look at.
+"""The links between given ranks as a graph: what the cost model, synthesis and its clock of transfers look at.
 
-A `Fabric` is data. It is made of a shape of the cost model (`syncopate.model.Topology`) and a number of ranks, read
-from a JSON file, detected on a machine, or written link by link. Vertices are ranks, named "rank 0", and whatever is
-between them: switches, bridges, a network. A *hop* is a way from one rank to another that leads through no third rank.
+A `Fabric` is data. It is made of a shape (`Topology`) and a number of ranks, read from a JSON file, detected on a
+machine, or written link by link. Vertices are ranks, named "rank 0", and whatever is between them: switches, bridges, a
+network. A *hop* is a way from one rank to another that leads through no third rank. Whatever goes by pairs of ranks is
+found when it is asked for, so that thousands of ranks cost no more than their links.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from syncopate.errors import SyncopateError
-from syncopate.model.topology import Topology
 
-__all__ = ["Fabric", "Hop", "Wire"]
+if TYPE_CHECKING:
+    from syncopate.model.topology import Topology
+
+__all__ = ["MOST_RANKS", "MOST_WIRES", "Fabric", "Hop", "Wire"]
 
 MOST_RANKS: Final = 4096
+MOST_WIRES: Final = 1 << 21
 _VERSION: Final = 1
+
+# Better ones come first in order: a latency, the rate of the slowest wire, negative, and the wires.
+_Way: TypeAlias = "tuple[float, float, tuple[int, ...]]"
+_HERE: Final[_Way] = (0.0, -math.inf, ())
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,10 @@ class Fabric:
             raise SyncopateError(
                 f"ranks: expects a number in [2, {MOST_RANKS}], but got {self.ranks!r:.40}"
             )
+        if len(self.wires) > MOST_WIRES:
+            raise SyncopateError(
+                f"wires: expects at most {MOST_WIRES}, each direction of a link for itself, but got {len(self.wires)}"
+            )
         seen: set[tuple[str, str]] = set()
         for number, wire in enumerate(self.wires):
             where = f"wires[{number}]"
@@ -123,18 +135,8 @@ class Fabric:
             latency_us: Microseconds from one rank to a near one; the topology says what another node takes more.
             name: What to call it; the topology's kind and the number of ranks by default.
         """
-        wires: dict[tuple[str, str], Wire] = {}
-        for src in range(ranks):
-            for dst in range(ranks):
-                route = topology.route(src, dst)
-                between = topology.latency_us(src, dst)
-                ends = latency_us + (between if len(route) == 2 else 0.0)
-                for place, link in enumerate(route):
-                    # A link between sockets adds its own; whatever begins or ends at a rank, its half.
-                    middle = len(route) == 3 and place == 1
-                    share = between if middle else ends / min(len(route), 2)
-                    wires[link.src, link.dst] = Wire(link.src, link.dst, link.gbps, share)
-        return cls(name or f"{topology.kind.value}, {ranks} ranks", ranks, tuple(wires.values()))
+        wires = tuple(topology.wires(ranks, latency_us))
+        return cls(name or f"{topology.kind.value}, {ranks} ranks", ranks, wires)
 
     @classmethod
     def from_json(cls, data: Any) -> Fabric:
@@ -178,61 +180,148 @@ class Fabric:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, which `from_json` reads."""
-        return {
-            "version": _VERSION,
-            "name": self.name,
-            "ranks": self.ranks,
-            "wires": [asdict(wire) for wire in self.wires],
-        }
+        # `dataclasses.asdict` copies for longer than all else takes.
+        wires = [dict(vars(wire)) for wire in self.wires]
+        return {"version": _VERSION, "name": self.name, "ranks": self.ranks, "wires": wires}
 
     def __str__(self) -> str:
-        return json.dumps(self.to_json(), indent=1) + "\n"
+        data = self.to_json()
+        lines = ",\n".join(f"  {json.dumps(wire)}" for wire in data.pop("wires"))
+        return f'{json.dumps(data, indent=1)[:-2]},\n "wires": [\n{lines}\n ]\n}}\n'
+
+    def at_rate(self, gbps: float) -> Fabric:
+        """The same links, all faster or slower by as much that the fastest has this rate in GB/s."""
+        factor = gbps / self.link_gbps
+        wires = tuple(replace(wire, gbps=wire.gbps * factor) for wire in self.wires)
+        return replace(self, wires=wires)
+
+    @cached_property
+    def link_gbps(self) -> float:
+        """GB/s of the fastest link in one direction."""
+        return max(wire.gbps for wire in self.wires)
+
+    def busy_share(self, ranks: int) -> float:
+        """As `Topology.busy_share` says; no slower links between nodes are known."""
+        return (ranks - 1) / ranks
+
+    def hop(self, src: int, dst: int, what: object = "transfer") -> Hop:
+        """The hop from one rank to another of least latency, and of those the fastest.
+
+        Args:
+            src: Where it begins.
+            dst: Where it ends, another rank.
+            what: Needs it, for messages.
+
+        Raises:
+            SyncopateError: There is none.
+        """
+        found = self._find_hop(src, dst)
+        if found is None:
+            raise SyncopateError(
+                f"{self.name} has no way from rank {src} to rank {dst} but through others, which a {what} needs"
+            )
+        return found
 
     @cached_property
     def hops(self) -> dict[tuple[int, int], Hop]:
-        """By source and destination, the hop of least latency, and of those the fastest."""
-        found: dict[tuple[int, int], Hop] = {}
+        """By source and destination, all hops; as many as pairs of ranks where each reaches each other."""
+        found = {}
         for src in range(self.ranks):
-            for dst, wires in self._ways_from(src).items():
-                used = [self.wires[wire] for wire in wires]
-                found[src, dst] = Hop(
-                    src,
-                    dst,
-                    wires,
-                    min(wire.gbps for wire in used),
-                    sum(wire.latency_us for wire in used),
-                )
+            for dst in range(self.ranks):
+                hop = None if src == dst else self._find_hop(src, dst)
+                if hop is not None:
+                    found[src, dst] = hop
         return found
+
+    @cached_property
+    def nearest_us(self) -> float:
+        """The latency of the hop that has the least."""
+        # From all ranks at once; what has come to a vertex from two of them is as good for any rank that it leads to.
+        queue = [(0.0, f"rank {rank}", rank) for rank in range(self.ranks)]
+        origins: dict[str, set[int]] = defaultdict(set)
+        while True:
+            latency, vertex, origin = heapq.heappop(queue)
+            if self._places.get(vertex, origin) != origin:
+                return latency
+            if len(origins[vertex]) == 2 or origin in origins[vertex]:
+                continue
+            origins[vertex].add(origin)
+            for end, number in self._leaving[vertex].items():
+                heapq.heappush(queue, (latency + self.wires[number].latency_us, end, origin))
 
     @cached_property
     def _places(self) -> dict[str, int]:
         return {f"rank {rank}": rank for rank in range(self.ranks)}
 
     @cached_property
-    def _leaving(self) -> dict[str, list[int]]:
-        leaving: dict[str, list[int]] = defaultdict(list)
+    def _leaving(self) -> dict[str, dict[str, int]]:
+        """By vertex and the end of a wire that begins there, the number of the wire."""
+        leaving: dict[str, dict[str, int]] = defaultdict(dict)
         for number, wire in enumerate(self.wires):
-            leaving[wire.src].append(number)
+            leaving[wire.src][wire.dst] = number
         return leaving
 
-    def _ways_from(self, src: int) -> dict[int, tuple[int, ...]]:
-        """By rank that is a hop away, the wires to it."""
-        queue: list[tuple[float, float, tuple[int, ...], str]] = [(0.0, 0.0, (), f"rank {src}")]
+    @cached_property
+    def _upward(self) -> dict[int, list[int]]:
+        """By rank, the wires to whatever is no rank."""
+        return {
+            rank: [wire for end, wire in self._leaving[name].items() if end not in self._places]
+            for name, rank in self._places.items()
+        }
+
+    @cached_property
+    def _onward(self) -> dict[str, dict[int, _Way]]:
+        """Ways from vertices that are no ranks, as far as they were asked for."""
+        return {}
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int], Hop | None]:
+        """Hops, as far as they were asked for."""
+        return {}
+
+    def _find_hop(self, src: int, dst: int) -> Hop | None:
+        if (src, dst) not in self._known:
+            self._known[src, dst] = self._search_hop(src, dst)
+        return self._known[src, dst]
+
+    def _search_hop(self, src: int, dst: int) -> Hop | None:
+        ways = []
+        direct = self._leaving[f"rank {src}"].get(f"rank {dst}")
+        if direct is not None:
+            ways.append(self._prepend(direct, _HERE))
+        for number in self._upward[src]:
+            middle = self.wires[number].dst
+            if middle not in self._onward:
+                self._onward[middle] = self._ways_from(middle)
+            if dst in self._onward[middle]:
+                ways.append(self._prepend(number, self._onward[middle][dst]))
+        if not ways:
+            return None
+        latency, slowness, wires = min(ways)
+        return Hop(src, dst, wires, -slowness, latency)
+
+    def _prepend(self, number: int, way: _Way) -> _Way:
+        wire, (latency, slowness, wires) = self.wires[number], way
+        return wire.latency_us + latency, max(-wire.gbps, slowness), (number, *wires)
+
+    def _ways_from(self, start: str) -> dict[int, _Way]:
+        """By rank to which a way leads through no other, that way."""
+        queue = [(*_HERE, start)]
         done: set[str] = set()
-        ways: dict[int, tuple[int, ...]] = {}
+        ways: dict[int, _Way] = {}
         while queue:
             latency, slowness, way, vertex = heapq.heappop(queue)
             if vertex in done:
                 continue
             done.add(vertex)
-            if way and vertex in self._places:
-                ways[self._places[vertex]] = way
+            if vertex in self._places:
+                ways[self._places[vertex]] = latency, slowness, way
                 continue
-            for number in self._leaving[vertex]:
-                wire = self.wires[number]
-                if wire.dst not in done:
-                    cost = latency + wire.latency_us, max(slowness, 1 / wire.gbps)
-                    heapq.heappush(queue, (*cost, (*way, number), wire.dst))
+            for end, number in self._leaving[vertex].items():
+                if end not in done:
+                    wire = self.wires[number]
+                    cost = latency + wire.latency_us, max(slowness, -wire.gbps)
+                    heapq.heappush(queue, (*cost, (*way, number), end))
         return ways
 
     def _reached_from(self, rank: int, *, back: bool = False) -> set[int]:
