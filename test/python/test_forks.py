@@ -58,7 +58,6 @@ def refusal(what):
 
 def test_a_loaded_program_serves_only_the_process_that_has_loaded_it(streams, monkeypatch):  # noqa: F811
     monkeypatch.setattr("test_runtime_lifetime.WORLD", 1)
-    monkeypatch.setattr("test_runtime_pool.ALIGNMENT", 1024)
     group = Group(dist.HashStore(), 0)
     found = program(5000)
     found.world_size = group.world_size = 1

@@ -1,5 +1,6 @@
 """Imports of collectives between tensors: StableHLO and HLO, against what their specification says."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -316,6 +317,15 @@ def test_collective_that_hlo_starts_and_ends_is_one(name, types):
         expected.blocks,
     )
     assert (exchange.gemm is None) == (expected.gemm is None)
+
+
+@pytest.mark.any_triton
+@pytest.mark.parametrize("form", FORMS)
+def test_product_of_integers_is_none_of_the_kernel(form):
+    case = dataclasses.replace(CASES["gather rows"], dtype="i32")
+    name, write = FORMS[form]
+    (exchange,) = read_exchanges(write(case).replace("i32[", "s32["), name, "f")
+    assert exchange.dtype == "i32" and exchange.gemm is None
 
 
 @pytest.mark.any_triton

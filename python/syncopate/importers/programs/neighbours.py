@@ -61,6 +61,8 @@ class Neighbours:
 
 def to_gemm(node: Node, dot: Dot, dtype: str, *, reads: bool) -> Gemm | None:
     """The product as the kernel computes it, if it is one of two matrices, after leading dimensions are made one."""
+    from syncopate.workloads.gemm import GEMM_DTYPES
+
     if len(node.operand_types) != 2 or dot.lhs_batch or dot.rhs_batch:
         return None
     lhs, rhs = node.operand_types
@@ -72,8 +74,8 @@ def to_gemm(node: Node, dot: Dot, dtype: str, *, reads: bool) -> Gemm | None:
     last = len(lhs.shape) - 1
     if a > last or b > 1 or (a != last and last != 1) or lhs.shape[a] != rhs.shape[b]:
         return None
-    # The kernel has one element type.
-    if {lhs.dtype, rhs.dtype} != {dtype}:
+    # The kernel has one element type, of those that it multiplies.
+    if {lhs.dtype, rhs.dtype} != {dtype} or dtype not in GEMM_DTYPES:
         return None
     m, k = math.prod(lhs.shape) // max(1, lhs.shape[a]), lhs.shape[a]
     if min(m, k, rhs.shape[1 - b]) < 1:
