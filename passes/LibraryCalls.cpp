@@ -320,7 +320,10 @@ TileSlots::Assignment TileSlots::assign(ArrayRef<int64_t> order,
   std::vector<std::pair<int64_t, int64_t>> last(units, {-1, -1});
   for (auto [position, tile] : llvm::enumerate(order))
     last[getUnit(tile)] = {position, tile};
-  llvm::sort(last);
+  // What comes row by row is taken in the order of rows, whichever are complete
+  // first.
+  if (!leavesRows())
+    llvm::sort(last);
   // A call takes as many slots of each block, whole units of them. One in
   // several blocks is in the last of their calls.
   std::vector<int64_t> callOfUnit(units, 0);
@@ -425,6 +428,12 @@ TileSlots::Target TileSlots::getTarget(Call call, int64_t before,
   if (leavesRows())
     return {before * bytes, blockRows / getRows() * bytes};
   return {call.begin * bytes, part};
+}
+
+std::optional<int64_t> TileSlots::getPlaceInBlock(int64_t tile) const {
+  if (!leavesRows())
+    return std::nullopt;
+  return places[tile].first - getPart(tile) * (blockRows / sizes[0]);
 }
 
 bool TileSlots::leavesRows() const {

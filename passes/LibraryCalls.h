@@ -10,6 +10,7 @@
 
 #include "passes/Tables.h"
 
+#include <optional>
 #include <vector>
 
 namespace syncopate {
@@ -75,6 +76,9 @@ public:
   bool isWhole(int64_t tile) const;
   /// How many slots a tile of a rank has in a block.
   int64_t countSlots(int64_t tile, int64_t part, int64_t rank) const;
+  /// Where among the units of its block a tile has to be taken, if its rows
+  /// come where the plan says; nothing if they stay in slots.
+  std::optional<int64_t> getPlaceInBlock(int64_t tile) const;
   /// The number of a tile's unit.
   int64_t getUnit(int64_t tile) const { return unitOfTile[tile]; }
   /// The offsets at which the kernel's code has a tile begin, by dimension, as

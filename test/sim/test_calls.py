@@ -178,6 +178,24 @@ def test_whole_rows_need_no_copy(kind):
                 assert first_row(buffer, rank) is not None
 
 
+def test_blocks_come_in_the_order_of_rows_whatever_is_computed_first():
+    """An all-to-all of whole rows of tiles has nothing that would put its result in order."""
+    order = tuple(range(8))[::-1]
+    program = gemm_calls("all_to_all", 2, (512, 64, 40), waves=(1,), tile_order=order)
+    assert not refuse_tables(program)
+    assert program.remap is None
+    check("all_to_all", program)
+
+    def edit(_, columns):
+        slots = columns["slots"]["slot"]
+        slots[[0, 1]] = slots[[1, 0]]
+
+    one_call = gemm_calls("all_to_all", 2, (512, 64, 40), waves=(3,), tile_order=order)
+    assert "of the tiles of its block, but expects row" in refuse_tables(
+        edit_tables(one_call, edit)
+    )
+
+
 def test_plan_may_name_the_realization():
     for kind in KINDS:
         named = gemm_calls(kind, 2, (256, 72, 40), named=True)
