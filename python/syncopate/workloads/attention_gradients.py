@@ -151,7 +151,8 @@ class AttentionGradients:
         )
         if not work.exchanges:
             dkv = plan.buffer("dkv", (work.sequence, 2 * row), self.sums)
-            reduce_sequence(plan, dkv, work.shards, strategy, causal=work.causal)
+            packed = work.cu_seqlens
+            reduce_sequence(plan, dkv, work.shards, strategy, causal=work.causal, cu_seqlens=packed)
         return plan, bind_attention_backward_kv(
             *(k, v, dkv, self._heads, work.head_dim, self._shards, config),
             causal=work.causal,
