@@ -5,7 +5,7 @@ import re
 import pytest
 
 import syncopate
-from syncopate.compiler.budgets import read_resources
+from syncopate.compiler.budgets import SPILL_LIMIT, read_resources
 from syncopate.errors import SyncopateError
 from syncopate.kernels import (
     attention_backward_kv,
@@ -53,7 +53,7 @@ def test_kernel_of_keys_of_wide_heads_fits_beside_a_role():
     dkv = plan.buffer("dkv", (SHARDS.length, 4 * 256), "f32")
     reduce_sequence(plan, dkv, SHARDS)
     bound = bind_attention_backward_kv(k, v, dkv, 8, 256, SHARDS)
-    _check(syncopate.compile(attention_backward_kv, plan, **bound), 5, stack=96)
+    _check(syncopate.compile(attention_backward_kv, plan, **bound), 5, stack=SPILL_LIMIT)
 
 
 @pytest.mark.parametrize(
