@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+# For which wheels are built.
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 # Ninja would start more compilers than there are cores; each takes up to 1 GB.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell getconf _NPROCESSORS_ONLN)
 
@@ -13,7 +15,7 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find cmake dialect lowering pas
   -name __pycache__ -prune -o \( -type f -o -type d \) -print)
 REQUIREMENTS = $(BIN)/python tools/requirements.py
 
-.PHONY: help demo test install dev lint format docs site wheel sdist clean
+.PHONY: help demo test install dev lint format docs site wheels clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,8 +27,7 @@ help:
 	@echo "make format   format all sources"
 	@echo "make docs     write docs/reference/, pictures, and tables of docs/checks.md and fuzzing.md"
 	@echo "make site     build the documentation as a site in build/site, with all links checked"
-	@echo "make wheel    build a wheel in dist/, with a manylinux tag"
-	@echo "make sdist    build a source distribution in dist/"
+	@echo "make wheels   build and try the source distribution and a wheel for each of PYTHONS in dist/"
 	@echo "make clean    remove $(VENV), build/ and dist/"
 
 demo: $(STAMPS)/package $(STAMPS)/torch-for-gpu
@@ -60,19 +61,16 @@ docs: $(STAMPS)/package
 site: $(STAMPS)/package $(STAMPS)/dev
 	$(BIN)/python -m sphinx -W --keep-going -b html docs build/site
 
-wheel: $(STAMPS)/build
+wheels: $(STAMPS)/build
 	$(REQUIREMENTS) ship | $(BIN)/pip install --quiet --requirement /dev/stdin
-	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir build/wheel .
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/syncopate_compiler-*.whl
-
-sdist: $(STAMPS)/build
-	$(REQUIREMENTS) ship | $(BIN)/pip install --quiet --requirement /dev/stdin
-	$(BIN)/python -m build --sdist --no-isolation --outdir dist .
+	$(BIN)/python tools/build_wheels.py $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) build dist
 
 $(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and \
+	  "expects Python 3.10 or later; name one, as in: make demo PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	mkdir -p $(STAMPS)
 	touch $@

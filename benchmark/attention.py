@@ -23,11 +23,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import torch
 import triton
 from benchmark.common import report
-from benchmark.common.session import Candidate, Session
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from syncopate.kernels import AttentionConfig, attention
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate
 
 SUITE = "attention"
 SETS = 3

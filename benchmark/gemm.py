@@ -13,6 +13,7 @@ import dataclasses
 import math
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
@@ -22,15 +23,23 @@ import torch
 from benchmark.common import report
 from benchmark.common.baselines import Baselines
 from benchmark.common.data import SETS, TOLERANCE, GemmData, make_data
+from benchmark.common.dry_bench import received_bytes
+from benchmark.common.forecast import (
+    add_dry_run,
+    find_dry_machine,
+    forecast_gemm,
+    predict_here,
+    write_forecasts,
+)
 from benchmark.common.programs import NCCL, REALIZATIONS, Way, strategies
-from benchmark.common.session import Candidate, Session
 from benchmark.common.shapes import find_shapes
 from benchmark.common.suite import Shape, run_suite
 
 from syncopate import Target, tune
 from syncopate.choices import Direction, Realization
 from syncopate.runtime import ProcessGroup
-from syncopate.runtime.loaded import measure_host_us
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate, measure_host_us
 from syncopate.tune import Auto, Effort, GemmSubject, choose
 from syncopate.workloads import GemmKind, GemmWorkload
 from syncopate.workloads.loaded import LoadedGemm
@@ -50,6 +59,9 @@ class Entry:
 def main() -> int:
     """Measures and writes; returns the exit status."""
     options = parse()
+    if options.dry_run:
+        return dry_run(options)
+    options.out = options.out or Path("docs/results")
     session = Session()
     shapes = find_shapes(options.workload, options.shapes, session.world_size)
 
@@ -57,6 +69,17 @@ def main() -> int:
         return measure_shape(session, name, shape, options, peak)
 
     return run_suite(options.workload.value, session, shapes, options, measure, options.budget)
+
+
+def dry_run(options: argparse.Namespace) -> int:
+    """Says what would be measured, and what the cost model says of it; returns the exit status."""
+    machine, rows = find_dry_machine(options), []
+    for name, shape in find_shapes(options.workload, options.shapes, options.ranks).items():
+        workload = GemmWorkload(options.workload, *shape, options.ranks)
+        ways = list_ways(workload, options)
+        rows += forecast_gemm(name, workload, ways, default_way(workload), machine)
+    write_forecasts(options, options.workload.value, machine, rows)
+    return 0
 
 
 def parse() -> argparse.Namespace:
@@ -115,8 +138,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--commit", default="", help="what to write down as the commit, where git cannot tell"
     )
-    parser.add_argument("--out", type=Path, default=Path("docs/results"))
+    parser.add_argument("--out", type=Path, help="folder of the files; by default docs/results")
+    add_dry_run(
+        parser,
+        "say what would be measured, and what the cost model says of it; files are written only if --out is given",
+    )
     return parser.parse_args()
+
+
+def default_way(workload: GemmWorkload) -> Way:
+    """The default strategy."""
+    packed = workload.packed()
+    return Way(tune.Candidate(packed.default_strategy(packed.choose_config())))
 
 
 def measure_shape(
@@ -130,8 +163,7 @@ def measure_shape(
     kind = options.workload
     m, n, k = shape
     workload = GemmWorkload(kind, m, n, k, session.world_size)
-    packed = workload.packed()
-    default = Way(tune.Candidate(packed.default_strategy(packed.choose_config())))
+    default = default_way(workload)
     session.say(f"{kind.value} {name}: M {m}, N {n}, K {k}")
     data = make_data(workload, session)
     baselines = Baselines(workload, data, session)
@@ -144,6 +176,7 @@ def measure_shape(
     candidates += [entry.candidate for entry in entries] + [again]
     session.compare(candidates, options.rounds, SETS)
 
+    predicted = predict_entries(session, workload, entries)
     measured: dict[str, float | None] = {
         "cublas_nccl": min(sequence.us, again.us),
         "split_streams": min((way.us for way in splits), default=None),
@@ -156,15 +189,26 @@ def measure_shape(
             direction=Direction(entry.way.strategy.direction).value, splits=entry.way.strategy.splits,
             default=entry.way == default,
             us=entry.candidate.us, gemm_us=min(way.us for way in gemms), local_gemm_us=gemms[-1].us,
-            comm_us=alone.us, link_us=baselines.received_bytes / peak * 1e6, baselines=measured,
+            comm_us=alone.us, link_us=received_bytes(workload) / peak * 1e6, baselines=measured,
             rel_err=entry.error, calls_checked=options.calls, spread=abs(sequence.us / again.us - 1),
-            host_us=entry.host_us,
+            host_us=entry.host_us, predicted_us=predicted.get(entry.way.name),
         )
         for entry in entries
     ]  # fmt: skip
     for program in {id(entry.program): entry.program for entry in entries}.values():
         program.close()
     return rows, good
+
+
+def predict_entries(
+    session: Session, workload: GemmWorkload, entries: Sequence[Entry]
+) -> dict[str, float | None]:
+    """What the model says of each way, on rank 0, where something is known of the machine."""
+    ways = [entry.way for entry in entries if not entry.way.zero_copy]
+    return predict_here(
+        session,
+        lambda machine: forecast_gemm("", workload, ways, default_way(workload), machine),
+    )
 
 
 def load_all(
@@ -175,7 +219,10 @@ def load_all(
 ) -> tuple[list[Entry], bool]:
     """Compiles, loads and checks every strategy; one that fails on any rank is dropped on all."""
     group, entries, good = ProcessGroup(), [], True
-    for way in list_ways(session, workload, options):
+    ways = list_ways(workload, options)
+    if options.auto is not None:
+        ways += choose_way(session, workload, options)
+    for way in ways:
         strategy = way.strategy
 
         def make(way: Way = way) -> LoadedGemm:
@@ -209,8 +256,8 @@ def load_all(
     return entries, good
 
 
-def list_ways(session: Session, workload: GemmWorkload, options: argparse.Namespace) -> list[Way]:
-    """What is compared."""
+def list_ways(workload: GemmWorkload, options: argparse.Namespace) -> list[Way]:
+    """What is compared, but for what a tuner chooses."""
     packed = workload.packed()
     ways = [
         Way(tune.Candidate(strategy))
@@ -225,15 +272,18 @@ def list_ways(session: Session, workload: GemmWorkload, options: argparse.Namesp
             base=packed.default_strategy(packed.choose_config()),
         )
     ]
-    ways = [way for way in ways if options.only in way.name]
-    if options.auto is not None:
-        auto = Auto(measure=options.auto == "measure", effort=Effort(budget=options.tuning_budget))
-        subject = GemmSubject(packed, Target.current())
-        tuned = session.attempt("auto", lambda: choose(subject, auto))
-        if tuned is not None:
-            session.say(str(tuned))
-            ways.append(Way(tuned.chosen))
-    return ways
+    return [way for way in ways if options.only in way.name]
+
+
+def choose_way(session: Session, workload: GemmWorkload, options: argparse.Namespace) -> list[Way]:
+    """What a tuner chooses, if it can."""
+    auto = Auto(measure=options.auto == "measure", effort=Effort(budget=options.tuning_budget))
+    subject = GemmSubject(workload.packed(), Target.current())
+    tuned = session.attempt("auto", lambda: choose(subject, auto))
+    if tuned is None:
+        return []
+    session.say(str(tuned))
+    return [Way(tuned.chosen)]
 
 
 def make_entry(

@@ -23,6 +23,7 @@ from syncopate.kernels import GemmConfig
 from syncopate.model import (
     KernelCost,
     Machine,
+    Topology,
     WaveModel,
     find_lower_bound,
     find_preset,
@@ -138,6 +139,7 @@ def cluster_line(gpus: int) -> str:
 
 def cells(machine: Machine, ranks: int, algorithm: str) -> Iterator[Cell]:
     """The predictions for one machine."""
+    assert isinstance(machine.topology, Topology)
     size = machine.topology.node_size
     node_size = size if 1 < size < ranks else None
     target = syncopate.Target(num_sms=machine.sms)

@@ -33,15 +33,16 @@ from benchmark.common.experts import (
     torch_grouped,
     triton_grouped,
 )
-from benchmark.common.session import Candidate, Session
 from benchmark.common.suite import Shape, run_suite
 
 import syncopate
 from syncopate.kernels import GemmConfig, bind_combine_rows, combine_rows
 from syncopate.plan.tokens import combine_tokens
 from syncopate.runtime import ProcessGroup, load
-from syncopate.runtime.loaded import LoadedProgram, measure_host_us
+from syncopate.runtime.loaded import LoadedProgram
 from syncopate.runtime.routing import route_tokens
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate, measure_host_us
 
 SUITE = "moe_combine"
 REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "tma_colocated", "copy_engine")

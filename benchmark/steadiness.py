@@ -115,7 +115,8 @@ def measure(
     from benchmark.common.data import SETS
     from benchmark.common.energy import SOURCE, EnergyCounter
     from benchmark.common.gpu_bench import GpuBench
-    from benchmark.common.session import Candidate
+
+    from syncopate.runtime.timing import Candidate
 
     assert isinstance(bench, GpuBench)
     session = study.session

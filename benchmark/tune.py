@@ -27,11 +27,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
 from benchmark.common.report import describe_run, file_stem
-from benchmark.common.session import Session
 from benchmark.common.shapes import find_shapes
 
 from syncopate import GemmWorkload, Target
 from syncopate.errors import SyncopateError
+from syncopate.runtime.session import Session
 from syncopate.tune import (
     Auto,
     Effort,

@@ -7,6 +7,10 @@
 find_package(Python 3.10 REQUIRED COMPONENTS Interpreter OPTIONAL_COMPONENTS Development.Module)
 # MLIR's own modules look for Python3; both searches must agree.
 set(Python3_EXECUTABLE "${Python_EXECUTABLE}" CACHE FILEPATH "" FORCE)
+if(SYNCOPATE_PYTHON AND NOT Python_Development.Module_FOUND)
+  message(FATAL_ERROR "${Python_EXECUTABLE} has no headers, which the bindings need; on Debian and "
+    "Ubuntu: apt-get install python3-dev")
+endif()
 
 if(NOT MLIR_DIR AND NOT DEFINED ENV{MLIR_DIR})
   set(_script [[
@@ -34,6 +38,11 @@ find_package(MLIR 22.1 REQUIRED CONFIG)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION}: ${MLIR_DIR}")
 
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+# What runs while another processor's code is built is this one's.
+if(CMAKE_CROSSCOMPILING)
+  find_program(SYNCOPATE_TABLEGEN mlir-tblgen REQUIRED NO_CMAKE_FIND_ROOT_PATH)
+  set(MLIR_TABLEGEN_EXE "${SYNCOPATE_TABLEGEN}")
+endif()
 set(LLVM_RUNTIME_OUTPUT_INTDIR "${PROJECT_BINARY_DIR}/bin")
 set(LLVM_LIBRARY_OUTPUT_INTDIR "${PROJECT_BINARY_DIR}/lib")
 include(TableGen)

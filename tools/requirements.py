@@ -16,8 +16,10 @@ except ImportError:  # Python 3.10 has no TOML parser, but its pip does.
 BUILD_TOOLS = ["cmake>=3.24", "ninja>=1.11"]
 
 
-def list_requirements(project: dict[str, Any], kind: str) -> list[str]:
+def read_requirements(kind: str) -> list[str]:
     """Returns the requirements of one kind, or of the extra of that name."""
+    path = Path(__file__).parent.parent / "pyproject.toml"
+    project: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     if kind == "build":
         return [*project["build-system"]["requires"], *BUILD_TOOLS]
     if kind == "runtime":
@@ -27,9 +29,7 @@ def list_requirements(project: dict[str, Any], kind: str) -> list[str]:
 
 def main() -> None:
     """Entry point."""
-    path = Path(__file__).parent.parent / "pyproject.toml"
-    project = tomllib.loads(path.read_text(encoding="utf-8"))
-    print(*list_requirements(project, sys.argv[1]), sep="\n")
+    print(*read_requirements(sys.argv[1]), sep="\n")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 from benchmark.common.data import GemmData
-from benchmark.common.session import Candidate, Session
 
 from syncopate.kernels import gemm, gemm_pointers
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate
 from syncopate.workloads import GemmKind, GemmWorkload
 
 __all__ = ["Baselines"]
@@ -35,15 +36,6 @@ class Baselines:
         self.moved = torch.empty(moved, dtype=torch.bfloat16, device="cuda")
         if self.kind is GemmKind.GEMM_AR:
             self.moved = self.c
-
-    @property
-    def received_bytes(self) -> int:
-        """Bytes that a rank receives from others at least."""
-        _, n, k = self.data.shape
-        shots = 2 if self.kind is GemmKind.GEMM_AR else 1
-        row = (k if self.before else n) * self.c.element_size()
-        received: int = shots * (self.session.world_size - 1) * self.rows * row
-        return received
 
     def gemms(self) -> list[Candidate]:
         """The GEMM alone on data that has been moved: cuBLAS, and our local kernel under plain Triton."""

@@ -13,7 +13,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from benchmark.common.energy import EnergyCounter
-from benchmark.common.session import HOLD_CYCLES, Session
+
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import HOLD_CYCLES
 
 __all__ = ["Work", "make_others", "measure_beside", "measure_steadiness"]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from benchmark.common.session import Session
 
+from syncopate.runtime.session import Session
 from syncopate.workloads import GemmWorkload
 from syncopate.workloads.reference import draw_factor, draw_input, draw_weight, multiply
 

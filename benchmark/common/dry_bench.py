@@ -13,7 +13,7 @@ from syncopate.errors import SyncopateError
 from syncopate.model import Curve, Machine, predict_gemm_us
 from syncopate.workloads import GemmKind
 
-__all__ = ["DryBench", "moved_bytes", "tile_bytes"]
+__all__ = ["DryBench", "moved_bytes", "received_bytes", "tile_bytes"]
 
 
 class DryBench(Bench):
@@ -48,7 +48,9 @@ class DryBench(Bench):
         workload = self.workload.packed()
         config = workload.choose_config()
         tiles = math.prod(config.tiles(workload.m, workload.n))
-        gemm = predict_gemm_us(self.machine, workload.cost(config, self.machine), tiles)
+        parts = config.count_parts(*workload.shape, self.sms)
+        cost = workload.cost(config, self.machine)
+        gemm = predict_gemm_us(self.machine, cost, tiles, parts=parts)
         comm = self._collective().time_us(moved_bytes(workload))
         return Alone(gemm, gemm, comm, gemm + comm), self.survey(trials, calls)
 
@@ -82,3 +84,9 @@ def moved_bytes(workload: GemmWorkload) -> int:
     """Bytes of the tensor that the collective is given, or has gathered."""
     columns = workload.k if GemmKind(workload.kind).is_before else workload.n
     return workload.m * columns * DTYPES[workload.dtype].nbytes
+
+
+def received_bytes(workload: GemmWorkload) -> int:
+    """Bytes that a rank receives from others at least."""
+    ranks, shots = workload.world_size, 2 if workload.kind is GemmKind.GEMM_AR else 1
+    return shots * (ranks - 1) * moved_bytes(workload) // ranks

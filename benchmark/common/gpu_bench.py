@@ -14,12 +14,12 @@ from benchmark.common.baselines import Baselines
 from benchmark.common.bench import Alone, Bench, Measured, ascending_curve, never
 from benchmark.common.compilers import Compilers, compile_trial
 from benchmark.common.data import SETS, TOLERANCE, make_data
-from benchmark.common.session import Candidate, Session
 
 from syncopate import GemmWorkload, tune
 from syncopate.model import Curve
 from syncopate.runtime import ProcessGroup
-from syncopate.runtime.loaded import measure_host_us
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate, measure_host_us
 from syncopate.workloads import GemmKind
 from syncopate.workloads.loaded import LoadedGemm
 

@@ -9,9 +9,10 @@ import functools
 import torch
 import triton
 import triton.language as tl
-from benchmark.common.session import Candidate, Session
 
 from syncopate.runtime import ProcessGroup, cuda
+from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate
 
 BYTES = 256 << 20
 

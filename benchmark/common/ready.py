@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 from benchmark.common.data import SETS
 from benchmark.common.gpu_bench import GpuBench
-from benchmark.common.session import HOLD_CYCLES
 
 from syncopate import tune
+from syncopate.runtime.timing import HOLD_CYCLES
 
 __all__ = ["find_unsteadiness", "measure_ready"]
 

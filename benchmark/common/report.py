@@ -21,7 +21,7 @@ class Row:
         default: Whether that is the default strategy.
         us: The variant, from plain tensors (or a symmetric input, if it is zero-copy) to a usable output.
         gemm_us: The GEMM alone, the best of cuBLAS and our kernel.
-        local_gemm_us: Our kernel alone, under plain Triton.
+        local_gemm_us: Our kernel alone, under plain Triton; None where it was not measured.
         comm_us: NCCL's collective alone.
         link_us: The bytes that a rank receives, at the link peak of this run.
         baselines: By name; None where one does not run.
@@ -30,6 +30,7 @@ class Row:
         rel_err: Largest relative error over the checked calls, over the ranks.
         spread: Relative difference of one version measured twice in this comparison.
         host_us: Host time to enqueue a call.
+        predicted_us: What the cost model said of it before; None where it says nothing.
     """
 
     suite: str
@@ -46,7 +47,7 @@ class Row:
     default: bool
     us: float
     gemm_us: float
-    local_gemm_us: float
+    local_gemm_us: float | None
     comm_us: float
     link_us: float
     baselines: dict[str, float | None]
@@ -54,6 +55,7 @@ class Row:
     calls_checked: int
     spread: float
     host_us: float
+    predicted_us: float | None = None
     speedup: float = field(init=False)
     efficiency: float = field(init=False)
 
@@ -122,7 +124,17 @@ def write_table(path: Path, meta: Mapping[str, Any], rows: Sequence[Row]) -> Non
     path.write_text(format_table(meta, rows), encoding="utf-8")
 
 
-_COLUMNS = ("variant", "µs", "/ GEMM", "speed-up", "efficiency", "rel. error", "host µs", "")
+_COLUMNS = (
+    "variant",
+    "µs",
+    "/ GEMM",
+    "speed-up",
+    "efficiency",
+    "rel. error",
+    "host µs",
+    "predicted",
+    "",
+)
 
 
 def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
@@ -143,7 +155,8 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
     lines += [
         "Times in µs, medians of interleaved calls, slowest rank, from plain tensors unless zero-copy. Efficiency is "
         "max(GEMM alone, bytes at link peak) / ours. A tie is within the spread of one version measured twice. A "
-        "variant is a realization, a direction, and the pieces that each rank's part is moved in.",
+        "variant is a realization, a direction, and the pieces that each rank's part is moved in. Predicted is by "
+        "how much more the cost model said.",
     ]
     shapes = list(dict.fromkeys(row.shape for row in rows))
     for shape in shapes:
@@ -165,7 +178,9 @@ def format_table(meta: Mapping[str, Any], rows: Sequence[Row]) -> str:
         for row in sorted(chosen, key=lambda row: row.us):
             cells = [row.variant + (" (default)" if row.default else ""), format_us(row.us)]
             cells += [f"{row.us / row.gemm_us:.3f}", f"{row.speedup:.2f}x", f"{row.efficiency:.2f}"]
-            cells += [f"{row.rel_err:.1e}", f"{row.host_us:.0f}", row.verdict]
+            cells += [f"{row.rel_err:.1e}", f"{row.host_us:.0f}"]
+            predicted = row.predicted_us
+            cells += ["-" if predicted is None else f"{predicted / row.us - 1:+.1%}", row.verdict]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 

@@ -16,10 +16,14 @@ MODELS = {
     "llama3-70b": (8192, 28672),
     "llama3-405b": (16384, 53248),
     "qwen2-72b": (8192, 29568),
+    "gpt3-175b": (12288, 49152),
 }
 """Hidden size and width of the MLP: (N, K) of its last GEMM, (K, N) of its first."""
 
 ROWS = (8192, 2048)
+PAPERS = "papers"
+"""Names the shapes on which papers compare: all models with the most rows, cut among the ranks of the run."""
+
 CUT = 8
 """Ranks among which a model's MLP is cut, besides those of the run."""
 
@@ -37,13 +41,17 @@ def find_shapes(kind: GemmKind, names: str, world_size: int) -> dict[str, Shape]
 
     Args:
         kind: What moves.
-        names: Names or parts of names of its shapes, or MxNxK, comma-separated; all of them if it is empty.
+        names: Names or parts of names of its shapes, MxNxK, or `PAPERS`, comma-separated; all of them if it is empty.
         world_size: Number of ranks.
 
     Raises:
         SystemExit: One is neither.
     """
     known = _all(kind, world_size)
+    if kind.collective != "all_to_all":
+        names = names.replace(PAPERS, f"-of-{world_size}-m{ROWS[0]}")
+    elif names == PAPERS:
+        names = ""
     chosen: dict[str, Shape] = {}
     for text in [part for part in names.split(",") if part]:
         found = {name: shape for name, shape in known.items() if text in name}

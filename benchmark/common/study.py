@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import re
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,18 +19,17 @@ from typing import TYPE_CHECKING, Any
 from benchmark.common import report
 from benchmark.common.bench import Bench
 from benchmark.common.dry_bench import DryBench
+from benchmark.common.forecast import add_dry_run, describe_dry_run, find_dry_machine
 
 from syncopate import GemmWorkload
-from syncopate.model import Machine, find_machine, find_preset
+from syncopate.model import Machine, find_machine
 
 if TYPE_CHECKING:
-    from benchmark.common.session import Session
+    from syncopate.runtime.session import Session
 
 __all__ = ["Study", "format_head", "format_table", "make_parser", "remake", "spell"]
 
 Document = Mapping[str, Any]
-
-PREDICTED = "PREDICTED by the cost model: nothing of this was measured"
 
 
 def make_parser(description: str, out: str = "docs/results") -> argparse.ArgumentParser:
@@ -45,10 +43,9 @@ def make_parser(description: str, out: str = "docs/results") -> argparse.Argumen
     parser.add_argument("--rounds", type=int, default=15, help="timed rounds of reported figures")
     parser.add_argument("--calls", type=int, default=30, help="checked calls of reported programs")
     parser.add_argument("--few", type=int, default=3, help="timed calls of what is tried only")
-    parser.add_argument(
-        "--dry",
-        action="store_true",
-        help="all but the GPUs: times are predictions, and files are written only if --out is given",
+    add_dry_run(
+        parser,
+        "all but the GPUs: times are predictions, and files are written only if --out is given",
     )
     parser.add_argument(
         "--table", type=Path, help="make the table of this JSON again, and nothing else"
@@ -83,21 +80,17 @@ class Study:
         """
         self.name, self.options, self._table = name, options, table
         self.session: Session | None = None
-        self.rank, self.world_size = 0, 2
-        self.machine: Machine = find_preset("h200-w2")
+        self.rank, self.world_size = 0, int(options.ranks)
         self._started = time.monotonic()
         self._wrong: list[str] = []
         self._unwritten: Document | None = None
-        if options.dry:
-            words = [word for word in sys.argv if word]
-            self.meta: dict[str, Any] = {
-                "gpu": "dry",
-                "times": f"{PREDICTED}, of {self.machine.label}",
-                "command": " ".join(["python", *words]),
-            }
+        if options.dry_run:
+            self.machine: Machine = find_dry_machine(options)
+            self.meta: dict[str, Any] = dict(describe_dry_run(self.machine))
             return
         from benchmark.common.gpu_bench import Ranks
-        from benchmark.common.session import Session as GpuSession
+
+        from syncopate.runtime.session import Session as GpuSession
 
         self._ranks = Ranks(GpuSession())
         self.session = session = self._ranks.session
@@ -156,7 +149,7 @@ class Study:
         )  # fmt: skip
         options = self.options
         self._unwritten = document
-        if options.dry and options.out is None:
+        if options.dry_run and options.out is None:
             return
         folder = options.out or options.folder
         folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from benchmark.common import report
 from benchmark.common.link import measure_link
-from benchmark.common.session import Session
+
+from syncopate.runtime.session import Session
 
 __all__ = ["Shape", "run_suite"]
 

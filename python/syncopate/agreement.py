@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from syncopate.errors import SyncopateError
+from syncopate.forks import expect_process, this_process
 
 __all__ = [
     "Agreement",
@@ -96,6 +97,7 @@ class Processes:
         ticket = store.add(f"syncopate/agreement/tickets/{rank}", 1)
         self._prefix, self._number = f"syncopate/agreement/{ticket}", 0
         self._broken = ""
+        self._process = this_process()
 
     @property
     def name(self) -> str:
@@ -109,6 +111,7 @@ class Processes:
 
     def exchange(self, place: str, said: Any = None, doing: str = "") -> list[Any]:
         """In the store."""
+        expect_process(self._process, "the process group's store")
         if self._broken:
             # Ranks that went on would take what belongs to one exchange for another.
             raise SyncopateError(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from syncopate.demo import count_gpus, interleaved_medians
 from syncopate.errors import SyncopateError
 from syncopate.outcome import ExitCode, Outcome
 from syncopate.strategy_names import name_strategy
@@ -17,11 +17,20 @@ from syncopate.workloads import GemmWorkload
 from syncopate.workloads.gemm import GemmKind
 from syncopate.workloads.named import read_strategy
 
-__all__ = ["run_bench"]
+__all__ = ["count_gpus", "run_bench"]
 
 TOLERANCE = 1e-2
 CHECKED_CALLS = 5
 _RESULT = "syncopate-bench: "
+
+
+def count_gpus() -> int:
+    """How many GPUs torch can use; 0 without torch."""
+    try:
+        import torch
+    except ImportError:
+        return 0
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def run_bench(workload: GemmWorkload, strategy: str, rounds: int) -> Outcome:
@@ -71,17 +80,15 @@ def run_bench(workload: GemmWorkload, strategy: str, rounds: int) -> Outcome:
 def measure_rank(workload: GemmWorkload, strategy: str, rounds: int) -> None:
     """One rank, started by torchrun; rank 0 prints what all have found."""
     import torch
-    import torch.distributed as dist
 
     from syncopate import Target
     from syncopate.runtime import ProcessGroup
-    from syncopate.workloads.reference import draw_input, draw_weight, multiply
+    from syncopate.runtime.session import Session
+    from syncopate.runtime.timing import Candidate
+    from syncopate.workloads.reference import draw_factor, draw_input, draw_weight, multiply
 
-    local = int(os.environ["LOCAL_RANK"])
-    device = torch.device("cuda", local)
-    torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
-    rank = dist.get_rank()
+    session = Session()
+    rank, device = session.rank, session.device
     config = workload.choose_config(Target.current())
     chosen = read_strategy(workload, strategy, config)
     fused = workload.load(ProcessGroup(), chosen, config=config, target=Target.current())
@@ -94,24 +101,24 @@ def measure_rank(workload: GemmWorkload, strategy: str, rounds: int) -> None:
         difference = (given.float() - expected).abs().max() / expected.abs().max()
         error = torch.maximum(error, difference)
     a, b = draw_input(workload, rank, 0, device), draw_weight(workload, rank, 0, device)
-    ways = {
-        "NCCL and cuBLAS, one after the other": _plain(workload, a, b),
-        f"fused, {name_strategy(chosen)}": lambda: fused(a=a, b=b),
+    factor, plain = draw_factor(workload, rank, 0, device), _plain(workload, a, b)
+    ways = [
+        Candidate("GEMM alone, by cuBLAS", lambda _: factor @ (b if workload.transpose_b else b.T)),
+        Candidate("NCCL and cuBLAS, one after the other", lambda _: plain()),
+        Candidate(f"fused, {name_strategy(chosen)}", lambda _: fused(a=a, b=b)),
+    ]
+    session.compare(ways, rounds)
+    # A NaN would get lost in a maximum.
+    (worst,) = session.maximum([float(error) if error == error else math.inf])
+    data = {
+        "workload": workload.name,
+        "gpu": torch.cuda.get_device_name(device),
+        "strategy": name_strategy(chosen),
+        "us": {way.name: way.us for way in ways},
+        "relative_error": worst,
     }
-    times = interleaved_medians(list(ways.values()), rounds)
-    results = torch.tensor([*times, float(error)], device=device)
-    dist.all_reduce(results, dist.ReduceOp.MAX)
-    *medians, worst = results.tolist()
-    if rank == 0:
-        data = {
-            "workload": workload.name,
-            "gpu": torch.cuda.get_device_name(),
-            "strategy": name_strategy(chosen),
-            "us": dict(zip(ways, medians, strict=True)),
-            "relative_error": worst,
-        }
-        print(_RESULT + json.dumps(data), flush=True)
-    dist.destroy_process_group()
+    session.say(_RESULT + json.dumps(data))
+    session.close()
 
 
 def _plain(workload: GemmWorkload, a: Any, b: Any) -> Callable[[], Any]:

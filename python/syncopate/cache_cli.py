@@ -142,13 +142,15 @@ def _import(arguments: argparse.Namespace) -> Outcome:
     from syncopate.tune import Entry
 
     try:
-        data = json.loads(arguments.file.read_text(encoding="utf-8"))
-        listed = data["entries"]
-        entries = [Entry.from_json(one) for one in listed]
-    except (OSError, ValueError, KeyError, RecursionError, TypeError, SyncopateError) as error:
+        text = arguments.file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise SyncopateError(f"file: cannot read {str(arguments.file)!r}: {error}") from None
+    try:
+        entries = [Entry.from_json(one) for one in json.loads(text)["entries"]]
+    except (ValueError, KeyError, RecursionError, TypeError, SyncopateError) as error:
         raise SyncopateError(
-            f"file: expects a file that `syncopate cache export` has written, but {str(arguments.file)!r} is none: "
-            f"{error}"
+            f"file: expects what `syncopate cache export` has written, but {str(arguments.file)!r} is something else "
+            f"({type(error).__name__})"
         ) from None
     cache, added = _open(arguments), 0
     for entry in entries:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from syncopate.cache_cli import add_cache_command
 from syncopate.choices import RANGES, Algorithm, Direction, Realization, TileOrder, names_of
-from syncopate.cli_arguments import number, write_out
+from syncopate.cli_arguments import PLAN_FILE, number, write_out
 from syncopate.doctor_cli import add_doctor_command
 from syncopate.errors import SyncopateError
 from syncopate.import_cli import add_import_commands
@@ -19,18 +19,16 @@ from syncopate.outcome import (
     ExitCode,
     Outcome,
     add_json,
+    end_in_order,
     print_error,
     print_outcome,
     show_step,
 )
+from syncopate.show.views import View
 from syncopate.synthesis_cli import add_synthesis_commands
 from syncopate.timeline_cli import add_timeline_command
 from syncopate.workload_cli import add_workload_commands
 
-_PLAN = (
-    "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME; to "
-    "be scheduled, it has a kernel with footprints (docs/plans.md)"
-)
 _OPTIONS = (
     "choices that go before the plan's strategy, with spaces between: "
     f"algorithm={'|'.join(names_of(Algorithm))} direction={'|'.join(names_of(Direction))} splits=N "
@@ -42,6 +40,10 @@ _OPTIONS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script `syncopate`; returns the exit code, one of `ExitCode`."""
     words = list(sys.argv[1:] if argv is None else argv)
+    return end_in_order(lambda: _run(words))
+
+
+def _run(words: list[str]) -> int:
     # Options of syncopate-opt are none of ours, which argparse would insist on.
     if words[:1] == ["opt"]:
         return _opt(words[1:])
@@ -58,8 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return print_outcome(arguments.command, outcome, as_json=as_json)
     except SyncopateError as error:
         return print_error(arguments.command, error, as_json=as_json)
-    except KeyboardInterrupt:
-        return int(ExitCode.INTERRUPTED)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -144,14 +144,16 @@ def make_parser() -> argparse.ArgumentParser:
         "that do not hold what the plan brings there.",
     )
     for command, run in ((explain, _explain), (show, _show), (check, _check)):
-        command.add_argument("file", help=_PLAN)
+        command.add_argument(
+            "file", help=f"{PLAN_FILE}; to be scheduled, it has a kernel with footprints"
+        )
         command.add_argument("--options", default="", metavar="WORDS", help=_OPTIONS)
         add_json(command)
         command.set_defaults(run=run)
     show.add_argument(
         "--view",
-        choices=["ranks", "dependences", "schedule"],
-        default="ranks",
+        choices=names_of(View),
+        default=View.RANKS.value,
         help="what an SVG file shows (default: %(default)s)",
     )
     show.add_argument(
@@ -216,11 +218,12 @@ def _opt(words: list[str]) -> int:
     from syncopate._tools import find_tool
 
     try:
-        tool = find_tool("syncopate-opt")
-    except FileNotFoundError as error:
+        code = subprocess.run([find_tool("syncopate-opt"), *words], check=False).returncode
+    except OSError as error:
         print(f"syncopate: {error}", file=sys.stderr)
         return int(ExitCode.REFUSED)
-    return subprocess.run([tool, *words], check=False).returncode
+    # As a shell says it where a signal has ended the tool.
+    return code if code >= 0 else 128 - code
 
 
 def _explain(arguments: argparse.Namespace) -> Outcome:
@@ -241,7 +244,7 @@ def _explain(arguments: argparse.Namespace) -> Outcome:
 
 
 def _show(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.show.plan_show import PlanShow, View
+    from syncopate.show.plan_show import PlanShow
     from syncopate.synthesis.fabric_file import find_fabric
 
     text, file = _read(arguments)

@@ -6,12 +6,18 @@ import argparse
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from syncopate.errors import SyncopateError
 from syncopate.outcome import Outcome
 
-__all__ = ["number", "shape", "write_out"]
+__all__ = ["PLAN_FILE", "number", "shape", "write_out"]
+
+PLAN_FILE: Final = (
+    "a module in chunk IR with one plan, or a Python file that leaves one in a variable, of several FILE.py:NAME "
+    "(docs/plans.md)"
+)
+"""What is said of a file that `plan_source.read_plan_text` reads."""
 
 
 def number(most: int) -> Callable[[str], int]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from syncopate.bench import count_gpus, run_bench
 from syncopate.errors import SyncopateError
 
 CHECK_SHAPE = (512, 512, 512)
@@ -22,6 +19,7 @@ CHECK_CALLS = 3
 TOLERANCE = 2.0**-8  # the output is bf16
 CHECK_TILE = {"block_m": 128, "block_n": 128, "block_k": 64, "num_warps": 8, "num_ctas": 8}
 GPU_SHAPE = (8192, 3584, 8192)
+GPU_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -147,15 +145,6 @@ def format_tables(program: Any) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def count_gpus() -> int:
-    """How many GPUs torch can use; 0 without torch."""
-    try:
-        import torch
-    except ImportError:
-        return 0
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
-
-
 def _check_on_cpu(program: Any, seeds: int) -> int:
     from syncopate.sim import Policy
 
@@ -196,88 +185,15 @@ def compare_with_numpy(result: Any) -> float:
 
 
 def _run_on_gpus(choices: Choices) -> int:
-    count = min(count_gpus(), 8)
-    words = (choices.algorithm, choices.direction, choices.realization, str(choices.splits))
-    print(f"  running on {count} GPUs")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={count}", "-m", "syncopate.demo", *words]
-    # Where this process says what it does, its children do.
-    out = None if sys.stdout is sys.__stdout__ else sys.stderr
-    return subprocess.run(
-        command, check=False, stdout=out, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    ).returncode
+    from syncopate import Strategy
+    from syncopate.strategy_names import name_strategy
+    from syncopate.workloads import GemmWorkload
 
-
-def compare_with_torch(choices: Choices) -> int:
-    """Runs one rank of the comparison; started by torchrun on every GPU."""
-    import torch
-    import torch.distributed as dist
-
-    from syncopate import Target
-
-    local = int(os.environ["LOCAL_RANK"])
-    torch.cuda.set_device(local)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", local))
-    rank, world = dist.get_rank(), dist.get_world_size()
-    m, n, k = GPU_SHAPE
-    target = Target.current()
-    fused = compile_ag_gemm(world, GPU_SHAPE, choices, target)
-    gathered = torch.empty(m, k, device="cuda", dtype=torch.bfloat16)
-    torch.manual_seed(rank)
-
-    def fresh() -> tuple[Any, Any]:
-        a = torch.randn(m // world, k, device="cuda", dtype=torch.bfloat16)
-        return a, torch.randn(n, k, device="cuda", dtype=torch.bfloat16)
-
-    def plain(a: Any, b: Any) -> Any:
-        dist.all_gather_into_tensor(gathered, a)
-        return gathered @ b.T
-
-    error = torch.zeros((), device="cuda")
-    for _ in range(5):
-        a, b = fresh()
-        dist.all_gather_into_tensor(gathered, a)
-        expected = gathered.float() @ b.T.float()
-        difference = (fused(a=a, b=b).float() - expected).abs().max() / expected.abs().max()
-        error = torch.maximum(error, difference)
-    a, b = fresh()
-    ways: dict[str, Callable[[], Any]] = {
-        "GEMM alone (cuBLAS)": lambda: gathered @ b.T,
-        "NCCL, then cuBLAS": lambda: plain(a, b),
-        f"fused, {choices.realization}": lambda: fused(a=a, b=b),
-    }
-    times = interleaved_medians(list(ways.values()))
-    results = torch.tensor([*times, float(error)], device="cuda")
-    dist.all_reduce(results, dist.ReduceOp.MAX)
-    *medians, worst = results.tolist()
-    if rank == 0:
-        print(f"  AG-GEMM {m} x {n} x {k} per rank, medians of 50 runs, max over ranks")
-        for name, us in zip(ways, medians, strict=True):
-            print(f"    {name:<28} {us:7.0f} us")
-        print(f"    {medians[1] / medians[2]:.2f}x faster than NCCL, then cuBLAS", end="")
-        print(f"; max relative error {worst:.1e}: {'right' if worst < 1e-2 else 'WRONG'}")
-    dist.destroy_process_group()
-    return 0 if worst < 1e-2 else 1
-
-
-def interleaved_medians(ways: list[Callable[[], Any]], runs: int = 50) -> list[float]:
-    """Microseconds of each way; all take turns, so that clocks and heat hit them alike."""
-    import torch
-
-    samples: list[list[float]] = [[] for _ in ways]
-    for run in range(runs + 10):
-        for way, found in zip(ways, samples, strict=True):
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.distributed.barrier()
-            begin.record()
-            way()
-            end.record()
-            end.synchronize()
-            if run >= 10:
-                found.append(1e3 * begin.elapsed_time(end))
-    return [float(np.median(found)) for found in samples]
-
-
-if __name__ == "__main__":
-    algorithm, direction, realization, splits = sys.argv[1:]
-    sys.exit(compare_with_torch(Choices(algorithm, direction, realization, int(splits))))
+    # A power of two divides the rows.
+    ranks = 1 << min(count_gpus(), 8).bit_length() - 1
+    print(f"  running on {ranks} GPUs", flush=True)
+    strategy = Strategy(choices.algorithm, choices.direction, choices.realization, choices.splits)
+    workload = GemmWorkload("ag_gemm", *GPU_SHAPE, ranks)
+    outcome = run_bench(workload, name_strategy(strategy), GPU_ROUNDS)
+    print(outcome.text)
+    return int(outcome.code)

@@ -125,7 +125,9 @@ def _look_at_python() -> Iterator[Finding]:
     )
     machine = platform.machine()
     known = sys.platform == "linux" and machine in ("x86_64", "aarch64")
-    yield Finding("platform", known, f"{sys.platform} on {machine}", fix="Linux on x86-64")
+    yield Finding(
+        "platform", known, f"{sys.platform} on {machine}", fix="Linux on x86-64 or aarch64"
+    )
 
 
 def _look_at_package() -> Iterator[Finding]:

@@ -6,6 +6,8 @@ bug of ours.
 
 from __future__ import annotations
 
+import importlib.util
+
 
 class SyncopateError(Exception):
     """Something in the user's input or surroundings is wrong."""
@@ -13,6 +15,10 @@ class SyncopateError(Exception):
 
 class InternalError(Exception):
     """Something in Syncopate is wrong; please report it."""
+
+
+class MissingPackage(SyncopateError, ImportError):
+    """A package that is not installed with Syncopate is needed."""
 
 
 class DeviceWaitTimeout(SyncopateError):
@@ -47,3 +53,16 @@ class PlanError(SyncopateError):
 
 class BudgetError(SyncopateError):
     """A fused kernel needs more shared memory or registers than the target has."""
+
+
+def require_torch(what: str) -> None:
+    """Raises MissingPackage where there is no torch.
+
+    Args:
+        what: What needs it, for the message.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingPackage(
+            f"{what} needs torch, which is not installed: pip install 'syncopate-compiler[torch]', or `pip install "
+            "'.[torch]'` in a checkout; compile, explain, simulate and show do without"
+        )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from syncopate.cli_arguments import shape, write_out
+from syncopate.cli_arguments import PLAN_FILE, shape, write_out
 from syncopate.importers.names import Format, Source
 from syncopate.outcome import Outcome, add_json
 
@@ -61,11 +61,11 @@ def add_import_commands(commands: Any) -> None:
 
     exporter = commands.add_parser(
         "export",
-        help="write a plan in .mlir as a file of MSCCL or MSCCL++",
-        description="Decomposes the collective of a plan in chunk IR as its strategy says, or takes the transfers that "
+        help="write a plan as a file of MSCCL or MSCCL++",
+        description="Decomposes the collective of a plan as its strategy says, or takes the transfers that "
         "claim to be one, and writes them for another system's runtime (docs/importers.md).",
     )
-    exporter.add_argument("file", type=Path, help="a module in chunk IR with one plan")
+    exporter.add_argument("file", help=PLAN_FILE)
     exporter.add_argument(
         "--to",
         dest="form",
@@ -96,7 +96,7 @@ def _add_out(command: argparse.ArgumentParser) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.importers.formats import import_plan
+    from syncopate.importers.files import import_plan
 
     imported = import_plan(
         arguments.file,
@@ -111,12 +111,14 @@ def _import(arguments: argparse.Namespace) -> Outcome:
 
 
 def _export(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.importers.formats import export_plan, read_text
+    from syncopate.importers.files import export_plan
+    from syncopate.plan.plan_source import read_plan_text
 
+    plan, file = read_plan_text(arguments.file)
     text = export_plan(
-        read_text(arguments.file),
+        plan,
         arguments.form,
-        file=str(arguments.file),
+        file=file,
         collective=arguments.collective,
         result=arguments.result,
     )

@@ -112,16 +112,25 @@ def parse(text: str, context: ir.Context) -> ir.Module:
     return module
 
 
-def run_pipeline(module: ir.Module, pipeline: str) -> None:
+def run_pipeline(module: ir.Module, pipeline: str, *, last: str | None = None) -> None:
     """Runs passes, such as ``syncopate-plan-pipeline{splits=2}``, on a module in place.
 
     What each pass leaves is not verified again, which would take as long as the passes: `syncopate-opt` does that.
+
+    Args:
+        module: The module.
+        pipeline: The passes.
+        last: The one of them, without options, that no other is to come after; all run if it is left out.
 
     Raises:
         PlanError: A pass refuses the module.
     """
     with module.context, translate_errors():
         manager = PassManager.parse(f"builtin.module({pipeline})")
+        if last is not None:
+            passes = str(manager)
+            front = passes[: passes.index(last) + len(last)]
+            manager = PassManager.parse(front + ")" * (front.count("(") - front.count(")")))
         manager.enable_verifier(False)
         manager.run(module.operation)
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import argparse
 import enum
+import errno
+import io
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from syncopate.errors import SyncopateError
 
-__all__ = ["ExitCode", "Outcome", "add_json", "print_error", "print_outcome", "show_step"]
+__all__ = [
+    "ExitCode",
+    "Outcome",
+    "add_json",
+    "end_in_order",
+    "print_error",
+    "print_outcome",
+    "show_step",
+]
 
 
 class ExitCode(enum.IntEnum):
@@ -28,6 +39,8 @@ class ExitCode(enum.IntEnum):
     """It has done its work, and what it looked at is wrong: a race, wrong results, a machine that cannot compile."""
     INTERRUPTED = 130
     """By Ctrl-C."""
+    UNREAD = 141
+    """Nobody reads what it prints any more, as behind `| head -1`."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,39 @@ def print_error(command: str, error: SyncopateError, *, as_json: bool) -> int:
     else:
         print(f"syncopate: {error}", file=sys.stderr)
     return int(ExitCode.REFUSED)
+
+
+def end_in_order(run: Callable[[], int]) -> int:
+    """Runs a command; returns its exit code, without a traceback if Ctrl-C or a closed or full output ends it."""
+    for stream in (sys.stdout, sys.stderr):
+        # Not all terminals know all signs; a mark in their place is better than no word.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        try:
+            return run()
+        finally:
+            # Else Python would do so when it ends, where nothing can be caught.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        _drop_output()
+        return int(ExitCode.UNREAD)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _drop_output()
+        print(f"syncopate: cannot write: {error.strerror}", file=sys.stderr)
+        return int(ExitCode.REFUSED)
+
+
+def _drop_output() -> None:
+    """Sends what has not been written yet nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def show_step(done: int, total: int, what: str) -> None:

@@ -16,18 +16,25 @@ from syncopate.strategy import Strategy
 
 __all__ = ["name_strategy", "read_strategy_name"]
 
+
+def _read_number(word: str) -> int:
+    if not word.isdecimal():
+        raise ValueError(f"expects a number, but got {word!r}")
+    return int(word)
+
+
 _DEFAULT: Final = Strategy()
 _BY_SIZE: Final = "by size"
 _FORMS: Final[tuple[tuple[str, str, str, Callable[[str], Any]], ...]] = (
     ("algorithm", "by ", "", str),
     ("combine", "sum by ", "", str),
-    ("comm_ctas", "", " CTAs", int),
-    ("pause", "pause ", "", int),
+    ("comm_ctas", "", " CTAs", _read_number),
+    ("pause", "pause ", "", _read_number),
     ("shots", "shots ", "", str),
     ("reducing", "reducing by ", "", str),
     ("gathering", "gathering by ", "", str),
     ("order", "order ", "", str),
-    ("group_m", "groups of ", " rows", int),
+    ("group_m", "groups of ", " rows", _read_number),
     ("slots", "slots by ", "", str),
     ("between", "between nodes by ", "", str),
 )
@@ -85,7 +92,7 @@ def read_strategy_name(name: str) -> Strategy:
             choices["slots"], *parts = parts
         else:
             choices["direction"], pieces, *parts = parts
-            choices["splits"] = 0 if pieces == _BY_SIZE else int(pieces)
+            choices["splits"] = 0 if pieces == _BY_SIZE else _read_number(pieces)
         for part in parts:
             field, value = _read_part(part)
             choices[field] = value
@@ -101,9 +108,9 @@ def _read_part(part: str) -> tuple[str, Any]:
         return "direction", part
     if part.endswith(" waves"):
         waves = part.removesuffix(" waves")
-        return "waves", () if waves == "default" else tuple(map(int, waves.split("+")))
+        return "waves", () if waves == "default" else tuple(map(_read_number, waves.split("+")))
     if part.endswith(" pieces"):
-        return "splits", int(part.removesuffix(" pieces"))
+        return "splits", _read_number(part.removesuffix(" pieces"))
     for field, before, behind, read in _FORMS:
         if part.startswith(before) and part.endswith(behind):
             return field, read(part.removeprefix(before).removesuffix(behind))

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncopate.choices import names_of
 from syncopate.cli_arguments import number
-from syncopate.dtypes import DTYPES
-from syncopate.errors import SyncopateError
+from syncopate.errors import SyncopateError, require_torch
 from syncopate.outcome import ExitCode, Outcome, add_json, show_step
-from syncopate.workloads.gemm import GemmKind
+from syncopate.workloads.gemm import GEMM_DTYPES, GemmKind
 from syncopate.workloads.named import read_strategy
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def _add(commands: Any, name: str, run: Any, text: str, more: str) -> Any:
     command.add_argument(
         "--dtype",
         default="bf16",
-        choices=sorted(DTYPES),
+        choices=GEMM_DTYPES,
         metavar="TYPE",
         help="element type as MLIR spells it (default: %(default)s)",
     )
@@ -224,20 +223,17 @@ def _tune(arguments: argparse.Namespace) -> Outcome:
             "--measure: expects a process for each GPU; start it with `torchrun --nproc-per-node "
             f"{arguments.ranks} -m syncopate.cli tune …`"
         )
-    target = Target.parse("sm_90")
+    session, target = None, Target.parse("sm_90")
     if under_torchrun:
-        import torch
-        import torch.distributed as dist
+        require_torch("a process of torchrun")
+        from syncopate.runtime.session import Session
 
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("nccl")
-        target = Target.current()
+        session, target = Session(), Target.current()
     auto = Auto(measure=arguments.measure, machine=arguments.machine, keep=not arguments.no_keep)
     report = choose(GemmSubject(workload, target), auto)
-    if under_torchrun:
-        first = dist.get_rank() == 0
-        dist.destroy_process_group()
-        if not first:
+    if session is not None:
+        session.close()
+        if session.rank:
             return Outcome("")
     if report.considered and report.considered == sum(report.refused.values()):
         reasons = "; ".join(report.refused)

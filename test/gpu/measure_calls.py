@@ -23,11 +23,11 @@ def main() -> None:
     # Importing these may start CUDA, which reads the environment set above.
     import torch
     import torch.distributed as dist
-    from benchmark.common.session import Candidate, Session
     from library_calls import KINDS, build, relative_error
 
     from syncopate.runtime import ProcessGroup, load
-    from syncopate.runtime.loaded import measure_host_us
+    from syncopate.runtime.session import Session
+    from syncopate.runtime.timing import Candidate, measure_host_us
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

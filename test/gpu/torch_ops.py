@@ -278,7 +278,7 @@ def host_time() -> None:
             "operator",
             lambda: torch.ops.syncopate.all_gather_matmul(a, [b], group, False, "auto"),
         ),
-        ("program", lambda: st.programs.run(st.fused.GemmKind.AG_GEMM, a, b, group, "auto")),
+        ("program", lambda: st.calls.run(st.fused.GemmKind.AG_GEMM, a, b, group, "auto")),
     ):
         times = []
         for _ in range(200):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from syncopate.abi import Realization
-from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
+from syncopate.tables import BufferSpec, Region, SignalLayout, Table
 
 ENGINE, LDST = int(Realization.COPY_ENGINE), int(Realization.LDST_COLOCATED)
 DEDICATED = int(Realization.LDST_DEDICATED)

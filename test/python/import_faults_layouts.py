@@ -29,6 +29,10 @@ LAYOUTS = {
     "mesh that is no list": (GOOD, "[2, 2]", "4", "expects mesh to be a list", "mesh"),
     "mesh without ranks": (GOOD, "[2, 2]", "[2, 0]", "expects integers in mesh, but got 0", "mesh"),
     "huge mesh": (GOOD, "[2, 2]", "[4096, 4096]", "mesh: expects 1 to 4096 ranks", "from"),
+    "mesh of many dimensions": (GOOD, "[2, 2]", str([1] * 40), "expects at most 32 dimensions, but got 40", "from"),
+    "more devices than there can be": (
+        GOOD.replace("S0S1", "{replicated}"), "[2, 2]", "[4096, 4096, 4096]", "mesh: expects 1 to 4096", "from"
+    ),
     "empty mesh": (GOOD, "[2, 2]", "[]", "mesh: expects 1 to 4096 ranks|at most once", "from"),
     "no type": (GOOD, '"dtype"', '"type"', "expects dtype, but it is missing", "{"),
     "type that is none": (GOOD, '"bf16"', '"bf17"', "expects dtype to be one of", "dtype"),

@@ -17,7 +17,17 @@ GOOD = """module @m {
 AXES = '<["x"=2, "y"=2]>'
 OUT = '%3 <@mesh, [{}, {"y"}]>'
 
+ONE_RANK = """module {
+  sdy.mesh @mesh = <["x"=1]>
+  func.func @main(%a: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %1 = sdy.all_reduce {"x"} %a out_sharding=<@mesh, [{}, {}]> : tensor<8x8xf32>
+    return %1 : tensor<8x8xf32>
+  }
+}
+"""
+
 SHARDY = {
+    "one rank": (ONE_RANK, None, None, "layouts that differ, but there are none", "module"),
     "mesh without axes": (GOOD, AXES, "<>", r"sdy.mesh: expects axes <\[", "sdy.mesh"),
     "mesh without name": (GOOD, "@mesh = <", "<", "sdy.mesh: expects a name and axes", "sdy.mesh"),
     "axis without size": (GOOD, '"y"=2]', '"y"]', "sdy.mesh: expects axes with sizes", "sdy.mesh"),
@@ -121,6 +131,9 @@ HLO_SHARDINGS = {
             "{devices=[1,2,2]<=[4] last_tile_dims={manual}}",
             "expects replicated or unreduced dimensions, but got manual",
         ),
+        "many dimensions": (f"{{devices=[{'1,' * 40}4]<=[4]}}", "expects at most 32 tiles"),
         "no number": ("{devices=[1,,4]<=[4]}", "expects numbers with commas between"),
     }.items()
+} | {
+    "many devices": (HLO_GOOD, "num_partitions=4", "num_partitions=9999", "HloModule: expects 1 to 4096 ranks", "HloM")
 }  # fmt: skip

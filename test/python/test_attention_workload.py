@@ -6,9 +6,9 @@ import pytest
 
 from syncopate import AttentionWorkload, Descriptor, Plan, Strategy
 from syncopate.choices import Algorithm
-from syncopate.errors import PlanError, SyncopateError
+from syncopate.errors import SyncopateError
 from syncopate.kernels import DecodeConfig, bind_attention
-from syncopate.plan.heads import gather_heads, scatter_heads
+from syncopate.plan.heads import gather_heads
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.workloads import AttentionGradients
 
@@ -112,14 +112,6 @@ def test_packed_outputs_are_stored_by_pointers():
     )
     assert isinstance(whole["o_desc"], Descriptor) and whole["o_ptr"] is None
     assert packed["o_desc"] is None and packed["o_ptr"] is not None
-
-
-def test_heads_are_for_ranks_that_all_have_rows():
-    plan = Plan("p", [4])
-    given, received = plan.buffer("q", (3, 64), "f16"), plan.buffer("r", (9, 16), "f16")
-    parts = [(16 * rank, 16 * rank + 16) for rank in range(4)]
-    with pytest.raises(PlanError, match="shards: expects elements for each of 4 ranks"):
-        scatter_heads(plan, [(given, received, parts)], SequenceShards(9, 4))
 
 
 def test_decoding_cuts_keys_into_as_many_parts_as_there_are_multiprocessors_for():

@@ -1,21 +1,25 @@
 """Templates of all collectives, on meshes of one dimension and more: proved twice, and run."""
 
+import itertools
 import math
 import random
+import re
 
 import numpy as np
 import pytest
 
-from syncopate import Plan, PlanError
-from syncopate.choices import Algorithm, Direction, Swizzle
-from syncopate.importers.read_plan import read_plan
+from syncopate import Plan, PlanError, Strategy
+from syncopate.choices import Algorithm, Combine, Direction, Swizzle
+from syncopate.importers.steps.read_plan import read_plan
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.catalog import Template, list_templates, make_plan
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.plan.kinds import Collective
-from syncopate.plan.loops import gather, reverse
+from syncopate.plan.loops import gather, reduce, reverse
 from syncopate.plan.mesh import Mesh
 from syncopate.plan.moves import Moves
+from syncopate.plan.plan_file import decompose_plan
+from syncopate.plan.templates import all_reduce_tiles, reduce_scatter_tiles
 from syncopate.sim.check import check_plan
 
 pytestmark = pytest.mark.any_triton
@@ -73,6 +77,29 @@ def test_all_templates_are_the_collective(mesh):
         for tiles in (False, True):
             if not tiles or template.collective is not Collective.BROADCAST:
                 prove(template, mesh, tiles=tiles, splits=1 + tiles, root=math.prod(mesh) - 1)
+
+
+@pytest.mark.parametrize("kind", [Collective.REDUCE_SCATTER, Collective.ALL_REDUCE])
+def test_tiles_are_summed_alike_by_both_kinds_of_templates(kind):
+    flat = [each for each in Algorithm if each is not Algorithm.HIERARCHICAL]
+    algorithm = random.SystemRandom().choice(flat)
+    made = make_plan(Template(kind, (algorithm,)), (4,), (13, 2), "f32", tiles=True)
+    plan = Plan(kind.value, [4])
+    add = reduce_scatter_tiles if kind is Collective.REDUCE_SCATTER else all_reduce_tiles
+    strategy = Strategy(algorithm=algorithm, combine=Combine.COLLECTIVE)
+    add(plan, plan.buffer("data", (13, 2), "f32"), strategy)
+    named, chosen = (
+        re.findall(r"chunk\.(?:put|produce|output) .*", str(decompose_plan(text, options)))
+        for text, options in ((made.plan.text, ""), (plan.text, f"algorithm={algorithm.value}"))
+    )
+    assert named == chosen and len(named) > 12
+
+
+def test_direct_along_two_dimensions_is_left_to_the_passes():
+    template = Template(Collective.ALL_REDUCE, (Algorithm.DIRECT, Algorithm.DIRECT))
+    for mesh, algorithm in (((2, 3), "hierarchical"), ((1, 6), "direct")):
+        text = make_plan(template, mesh, (12, 2), "f32").plan.text
+        assert f" by {algorithm} push" in text and "chunk.claim" not in text
 
 
 def test_every_algorithm_and_form_is_there():
@@ -164,7 +191,12 @@ def test_template_runs_in_the_simulator(tiles):
         ("broadcast", ["ring"], {"tiles": True}, "tiles: expects False for a broadcast"),
         ("all_gather", ["ring"], {"splits": 0}, "splits: expects a positive number, but got 0"),
         ("all_gather", ["hierarchical", "ring"], {}, "expects one for each dimension"),
-        ("all_gather", ["ring", "recursive_doubling"], {}, "power of two of members, but got 3"),
+        (
+            "all_gather",
+            ["ring", "recursive_doubling"],
+            {},
+            "power of two for algorithm .*, but got 3",
+        ),
     ],
 )
 def test_what_does_not_apply_is_refused(kind, algorithms, choices, said):
@@ -195,6 +227,27 @@ def test_swizzles_hand_everything_over_once(members, swizzle):
     assert len(hands) == len(pairs) == members * (members - 1)
     assert all(hand.block == hand.src for hand in hands)
     assert reverse(reverse(hands)) == hands
+
+
+@pytest.mark.parametrize(
+    "algorithm", [Algorithm.RING, Algorithm.BIDIRECTIONAL_RING, Algorithm.RECURSIVE_DOUBLING]
+)
+def test_loops_gather_and_sum(algorithm):
+    parts = [0, 1] if algorithm is Algorithm.BIDIRECTIONAL_RING else [None]
+    everything = set(itertools.product(range(4), parts))
+    held = [{(member, part) for part in parts} for member in range(4)]
+    for hand in gather(4, algorithm):
+        assert (hand.block, hand.part) in held[hand.src] - held[hand.dst]
+        held[hand.dst].add((hand.block, hand.part))
+    assert held == [everything] * 4
+    # Whose contributions to a block a member has added up.
+    for hands in (reduce(4, algorithm), reverse(gather(4, algorithm))):
+        added = [{each: {member} for each in everything} for member in range(4)]
+        for hand in hands:
+            here, there = (added[member][hand.block, hand.part] for member in (hand.src, hand.dst))
+            assert here.isdisjoint(there)
+            there |= here
+        assert all(added[block][block, part] == set(range(4)) for block, part in everything)
 
 
 def test_moves_come_after_what_they_touch_and_no_more():

@@ -123,6 +123,46 @@ def test_interrupt_ends_with_130(monkeypatch):
     assert main(["check", RING]) == 130
 
 
+@pytest.mark.parametrize(
+    ("code", "said"), [(ExitCode.UNREAD, ""), (ExitCode.REFUSED, "syncopate: cannot write: ")]
+)
+def test_output_that_nobody_takes_ends_without_a_traceback(code, said):
+    program = (
+        "import sys\nfrom syncopate.outcome import end_in_order\n"
+        "sys.exit(end_in_order(lambda: print('a line') or 0))"
+    )
+    if code is ExitCode.UNREAD:
+        read, write = os.pipe()
+        os.close(read)
+    else:
+        write = os.open("/dev/full", os.O_WRONLY)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    os.close(write)
+    assert run.returncode == code
+    assert run.stderr.startswith(said) and run.stderr.count("\n") == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bench", "ag_gemm", "64x64x64", "--machine", "h100"], "or one of h200-w2, "),
+        (["compile", "ag_gemm", "64x64x64", "--strategy", "copy_engine/push/x"], "but got 'x'"),
+        (["explain", ""], "file: expects the name of a file"),
+    ],
+)
+def test_what_a_newcomer_misspells_is_named(words, said, capsys):
+    assert main(words) == ExitCode.REFUSED
+    assert said in capsys.readouterr().err
+
+
 def test_page_lists_the_exit_codes():
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     section = page.split("## Exit codes")[1].split("\n## ")[0]
@@ -188,8 +228,8 @@ def test_tune_and_bench_by_the_model(capsys, tmp_path, monkeypatch):
 
 
 def test_tuning_of_what_cannot_be_compiled_is_refused(capsys):
-    assert main(["tune", "gemm_rs", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
-    assert "expects rows for each of 7 ranks, but got 3" in capsys.readouterr().err
+    assert main(["tune", "a2a_gemm", "3x1x1", "--ranks", "7", "--machine", "h200-w2"]) == 1
+    assert "m: expects a multiple of 7 ranks for a2a_gemm" in capsys.readouterr().err
 
 
 def test_bench_without_gpus_says_what_to_do(capsys, monkeypatch):

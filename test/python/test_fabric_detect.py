@@ -5,8 +5,8 @@ import ctypes
 import pytest
 
 from syncopate.errors import SyncopateError
-from syncopate.synthesis import detect
-from syncopate.synthesis.detect import Gpu, GpuLink, Remote, build_fabric, detect_fabric
+from syncopate.model import detect
+from syncopate.model.detect import Gpu, GpuLink, Remote, build_fabric, detect_fabric
 
 pytestmark = pytest.mark.any_triton
 

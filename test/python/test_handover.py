@@ -16,7 +16,7 @@ from syncopate.runtime.handover import (
     queued_commands,
     ring_role,
 )
-from syncopate.runtime.interface import Table
+from syncopate.tables import Table
 
 STORE = r"cp\.async\.bulk\.tensor\.2d\.global"
 STORED = r"cp\.async\.bulk\.wait_group 0;"

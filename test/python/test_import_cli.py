@@ -70,6 +70,24 @@ def test_export_writes_a_file_that_import_takes(form, ring, tmp_path, capsys):
     steps = read_steps(out.read_text(), form)
     prove(steps)
     assert (steps.ranks, steps.chunks, len(steps.moves)) == (3, 1, 6)
+    said = ["--collective", "all_reduce"]
+    assert main(["export", str(plan), "--to", form.value, *said]) == 1
+    assert "expects all_reduce, as collective says, but got all_gather" in capsys.readouterr().err
+
+
+def test_export_takes_a_python_file_that_builds_the_plan(tmp_path, capsys):
+    file = tmp_path / "gather.py"
+    lines = ["from syncopate import Plan", "", "plan = Plan('gather', mesh=[2])"]
+    lines += ["a = plan.buffer('a', (4, 8), 'f32', shard_axis=0)", "plan.all_gather(a)"]
+    file.write_text("\n".join(lines))
+    for name in (file, f"{file}:plan"):
+        assert main(["export", str(name), "--to", "msccl-xml"]) == 0
+        steps = read_steps(capsys.readouterr().out, Format.MSCCL_XML)
+        prove(steps)
+        assert (steps.ranks, steps.name) == (2, "gather")
+    file.write_text("\n".join([*lines, "plan.broadcast(a, root=0)"]))
+    assert main(["export", str(file), "--to", "msccl-xml"]) == 1
+    assert "gather.py" in capsys.readouterr().err
 
 
 def test_plan_without_claim_is_exported_as_what_it_is_said_to_be(tmp_path, capsys):
@@ -111,6 +129,7 @@ def test_exported_execution_plan_has_what_the_executor_reads(tmp_path, capsys):
         (["export", "RING", "--to", "msccl-xml"], "RING:1: expected operation name"),
         (["import", "BYTES", "--from", "msccl-xml"], "file: .*BYTES is no text"),
         (["import", "RING", "--from", "msccl-xml", "--dtype", "x"], "dtype: expects an element"),
+        (["import", "RING", "--from", "msccl-xml", "--dtype", ""], "dtype: expects an element"),
         (["import", "RING", "--from", "msccl-xml", "--out", "."], "--out: cannot write "),
     ],
 )

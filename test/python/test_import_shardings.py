@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies
 
 from syncopate.errors import PlanError
 from syncopate.importers import Source, dtensor_layout, read_exchanges, reshard
-from syncopate.importers.items import Place
-from syncopate.importers.products import place_product
-from syncopate.importers.tensors import Dot, Node
+from syncopate.importers.documents.items import Place
+from syncopate.importers.programs.products import place_product
+from syncopate.importers.programs.tensors import Dot, Node
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.interpreter import interpret_plan
 

@@ -1,5 +1,6 @@
 """Imports of collectives between tensors: StableHLO and HLO, against what their specification says."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -106,6 +107,37 @@ def test_product_beside_a_collective_of_all_rows_is_a_workload(name, workload):
 @pytest.mark.parametrize("name", ["maximum", "gather the middle", "broadcast in groups", "swap"])
 def test_without_a_product_there_is_none(name):
     assert read("stablehlo", CASES[name]).gemm is None
+
+
+@pytest.mark.any_triton
+@pytest.mark.parametrize(
+    ("mesh", "axes", "groups"),
+    [
+        ("x=2 y=2", ['"y"'], ((0, 1), (2, 3))),
+        ("x=2 y=2", ['"y"', '"x"'], ((0, 2, 1, 3),)),
+        ("x=4", ['"x", sub_axis_info = (1)2'], ((0, 2), (1, 3))),
+        ("x=4", ['"x", sub_axis_info = (2)2'], ((0, 1), (2, 3))),
+        ("x=2 y=2 [0, 2, 1, 3]", ['"y"'], ((0, 2), (1, 3))),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_groups_of_stablehlo_go_along_axes_of_a_mesh(mesh, axes, groups, named):
+    sizes, _, ids = mesh.partition(" [")
+    pairs = [pair.split("=") for pair in sizes.split()]
+    taken = ", ".join(f"#stablehlo.axis_ref<name = {axis}>" for axis in axes)
+    inline = ", ".join(f'#stablehlo.mesh_axis<name = "{a}", size = {n}>' for a, n in pairs)
+    devices = f", device_ids = dense<[{ids}> : tensor<4xi64>" if ids else ""
+    where = "@m" if named else f"#stablehlo.mesh<axes = [{inline}]{devices}>"
+    text = stablehlo(CASES["sum"]).replace(
+        "dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>",
+        f"#stablehlo.replica_group_mesh_axes<mesh = {where}, axes = [{taken}]>",
+    )
+    if named:
+        known = ", ".join(f'"{a}"={n}' for a, n in pairs)
+        known = f"  sdy.mesh @m = <[{known}]{f', device_ids=[{ids}' if ids else ''}>\n"
+        text = text.replace("  func.func", f"{known}  func.func", 1)
+    (exchange,) = read_exchanges(text, "stablehlo")
+    assert exchange.src.parts == groups
 
 
 @pytest.mark.any_triton
@@ -241,6 +273,8 @@ def test_arguments_that_do_not_go_with_a_format_are_refused(tmp_path):
         ("mesh['x'=2,'y'=2] {'y'}", ((0, 1), (2, 3))),
         ("mesh['x'=2,'y'=2] {'x'}", ((0, 2), (1, 3))),
         ("mesh['x'=2,'y'=2] {'y','x'}", ((0, 2, 1, 3),)),
+        ("mesh['x'=4] {'x':(1)2}", ((0, 2), (1, 3))),
+        ("mesh['x'=4] {'x':(2)2}", ((0, 1), (2, 3))),
         ("{}", ((0, 1, 2, 3),)),
     ],
 )
@@ -250,6 +284,63 @@ def test_groups_of_hlo_are_read_in_all_their_forms(text, groups):
     assert "{{0,1,2,3}}" in written
     (exchange,) = read_exchanges(written.replace("{{0,1,2,3}}", text), "hlo")
     assert exchange.src.parts == groups
+
+
+@pytest.mark.any_triton
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("gather rows", "({given}, {gives})"),
+        ("scatter rows", "(({given}), {gives})"),
+        ("sum", "{gives}"),
+        ("exchange before", "(({given}), {gives}, u32[])"),
+        ("shift", "({given}, {gives}, u32[], u32[])"),
+        ("broadcast", "(({given}), {gives})"),
+    ],
+)
+def test_collective_that_hlo_starts_and_ends_is_one(name, types):
+    case = CASES[name]
+    text, kind = hlo(case), case.kind.replace("_", "-")
+    found = re.search(rf"((?:ROOT )?%\S+) = (\S+) {kind}\((%[\w.]+)\)(.*)", text)
+    result, gives, operand, rest = found.groups()
+    given = re.search(rf"{operand} = (\S+) ", text)[1]
+    started = f"%s = {types.format(given=given, gives=gives)} {kind}-start({operand}){rest}"
+    ended = f"{result} = {gives} {kind}-done(%s)"
+    text = text.replace(found[0], f"{started}\n  {ended}").replace(
+        "}\n\n", '}, execution_thread="x"\n\n'
+    )
+    (exchange,) = read_exchanges(text, "hlo", "f")
+    expected = read("hlo", case)
+    assert (exchange.src, exchange.dst, exchange.blocks) == (
+        expected.src,
+        expected.dst,
+        expected.blocks,
+    )
+    assert (exchange.gemm is None) == (expected.gemm is None)
+
+
+@pytest.mark.any_triton
+@pytest.mark.parametrize("form", FORMS)
+def test_product_of_integers_is_none_of_the_kernel(form):
+    case = dataclasses.replace(CASES["gather rows"], dtype="i32")
+    name, write = FORMS[form]
+    (exchange,) = read_exchanges(write(case).replace("i32[", "s32["), name, "f")
+    assert exchange.dtype == "i32" and exchange.gemm is None
+
+
+@pytest.mark.any_triton
+def test_collective_of_hlo_that_starts_with_several_operands_is_several():
+    text, given, gives = hlo(CASES["gather rows"]), "f32[16,32]{1,0}", "f32[64,32]{1,0}"
+    found = re.search(r"%all-gather.1 = \S+ all-gather\(%param\)(.*)", text)
+    started = (
+        f"%s = (({given}, {given}), ({gives}, {gives})) all-gather-start(%param, %param){found[1]}"
+    )
+    ended = f"%e = ({gives}, {gives}) all-gather-done(%s)"
+    taken = f"%all-gather.1 = {gives} get-tuple-element(%e), index=1"
+    text = text.replace(found[0], "\n  ".join([started, ended, taken]))
+    exchanges = read_exchanges(text, "hlo", "f")
+    assert [exchange.gemm is None for exchange in exchanges] == [True, False]
+    assert {exchange.src for exchange in exchanges} == {read("hlo", CASES["gather rows"]).src}
 
 
 @pytest.mark.any_triton

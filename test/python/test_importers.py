@@ -25,8 +25,8 @@ from syncopate.importers import (
     read_exchanges,
     read_steps,
 )
-from syncopate.importers.read_plan import read_plan
-from syncopate.importers.steps import Collective, Memory
+from syncopate.importers.steps.collective_steps import Collective, Memory
+from syncopate.importers.steps.read_plan import read_plan
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.sim.check import check_plan

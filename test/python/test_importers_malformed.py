@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+from import_faults_hlo import HLO
 from import_faults_layouts import GOOD as LAYOUTS_GOOD
 from import_faults_layouts import LAYOUTS
 from import_faults_mercury import GOOD as MERCURY_GOOD
@@ -13,8 +14,8 @@ from import_faults_mscclpp import MSCCLPP
 from import_faults_partitions import GOOD as PARTITIONS_GOOD
 from import_faults_partitions import PARTITIONS, SCATTER
 from import_faults_shardy import GOOD, HLO_GOOD, HLO_SHARDINGS, SHARDY
+from import_faults_stablehlo import STABLEHLO
 from import_faults_taccl import JSON, TACCL
-from import_faults_xla import HLO, STABLEHLO
 from import_files import FILES
 from import_tensor_files import CASES as TENSOR_CASES
 from import_tensor_files import hlo, stablehlo

@@ -114,26 +114,6 @@ def test_shares_are_fair(data):
             )
 
 
-def test_routes_of_topologies():
-    def names(topology, src, dst):
-        return [(link.src, link.dst, link.gbps) for link in topology.route(src, dst)]
-
-    switch = Topology(TopologyKind.SWITCH, 400)
-    assert names(switch, 2, 5) == [("rank 2", "switch", 400), ("switch", "rank 5", 400)]
-    assert switch.route(3, 3) == ()
-    pair = Topology(TopologyKind.ALL_TO_ALL, 400)
-    assert names(pair, 1, 0) == [("rank 1", "rank 0", 400)]
-    tree = Topology(TopologyKind.PCIE_TREE, 25, node_size=4, node_gbps=20, node_latency_us=1)
-    assert names(tree, 1, 3) == [("rank 1", "socket 0", 25), ("socket 0", "rank 3", 25)]
-    assert names(tree, 1, 6)[1] == ("socket 0", "socket 1", 20)
-    assert (tree.latency_us(1, 3), tree.latency_us(1, 6)) == (0, 1)
-    nodes = Topology(TopologyKind.TWO_LEVEL, 400, node_size=8, node_gbps=46)
-    assert names(nodes, 9, 15) == [("rank 9", "switch 1", 400), ("switch 1", "rank 15", 400)]
-    assert names(nodes, 1000, 7) == [("rank 1000", "network", 46), ("network", "rank 7", 46)]
-    with pytest.raises(SyncopateError, match="two_level expects a positive node_size"):
-        Topology(TopologyKind.TWO_LEVEL, 400)
-
-
 @pytest.mark.parametrize("name", preset_names())
 def test_presets_survive_files(name, tmp_path):
     machine = find_preset(name)

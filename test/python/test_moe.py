@@ -15,10 +15,10 @@ from syncopate.errors import InternalError, PlanError, SyncopateError
 from syncopate.kernels import GemmConfig, bind_grouped_gemm, grouped_gemm
 from syncopate.plan.interpreter import interpret_plan
 from syncopate.plan.tokens import RoutingShape, combine_tokens, dispatch_tokens
-from syncopate.runtime.interface import Table
 from syncopate.runtime.linking import RankAddresses, layout_tables, link_rank
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.sim.check import check_plan
+from syncopate.tables import Table
 
 REALIZATIONS = ("ldst_colocated", "ldst_dedicated", "tma_colocated", "tma_dedicated")
 

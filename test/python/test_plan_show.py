@@ -9,8 +9,9 @@ import pytest
 
 from syncopate import Plan, SyncopateError
 from syncopate.cli import main
-from syncopate.show.plan_show import PlanShow, View
+from syncopate.show.plan_show import PlanShow
 from syncopate.show.plan_transfers import read_transfers
+from syncopate.show.views import View
 from syncopate.synthesis.fabric_file import find_fabric
 
 pytestmark = pytest.mark.any_triton

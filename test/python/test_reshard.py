@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies
 import syncopate
 from syncopate.errors import PlanError
 from syncopate.importers import Source, alpa_layout, dtensor_layout, gspmd_layout, reshard
-from syncopate.importers.layouts import Box
+from syncopate.importers.layouts.layout import Box
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.interpreter import interpret_plan
@@ -157,6 +157,8 @@ def test_boxes_are_those_of_torch(mesh, data, shape):
         ("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", [2, 2], ["S(0)", "R"]),
         ("{devices=[1,2,2]0,2,1,3 last_tile_dim_replicate}", [2, 2], ["R", "S(1)"]),
         ("{devices=[2,1,2]<=[4] last_tile_dims={replicated}}", [2, 2], ["S(0)", "R"]),
+        ('{devices=[4,1]0,1,2,3 metadata={op_name="f(x)"}}', [4], ["S(0)"]),
+        ('{replicated metadata={op_name="f"}}', [4], ["R"]),
         ("{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}", [2, 2], ["S(0)", "P(sum)"]),
     ],
 )

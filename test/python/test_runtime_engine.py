@@ -34,7 +34,7 @@ def driver(monkeypatch):
 
     def function(name):
         def entry(*args):
-            kinds = cuda._SIGNATURES[name]
+            kinds = cuda.SIGNATURES[name]
             assert len(args) == len(kinds), name
             for kind, arg in zip(kinds, args, strict=True):
                 kind.from_param(arg)
@@ -43,7 +43,7 @@ def driver(monkeypatch):
                 args[0]._obj.value = 100 + len(calls)
             return 0
 
-        entry.argtypes = cuda._SIGNATURES[name]
+        entry.argtypes = cuda.SIGNATURES[name]
         return entry
 
     monkeypatch.setattr(cuda, "function", function)

@@ -107,6 +107,15 @@ def test_import_needs_neither_torch_nor_triton():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_plans_know_nothing_of_the_runtime():
+    code = (
+        "import sys, pkgutil, importlib, syncopate.plan as p\n"
+        "for found in pkgutil.iter_modules(p.__path__, 'syncopate.plan.'): importlib.import_module(found.name)\n"
+        "assert not [name for name in sys.modules if name.startswith('syncopate.runtime')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_launchers_of_the_same_code_share_it(monkeypatch):
     handles = iter(range(100, 200))
     calls = []

@@ -82,6 +82,9 @@ class State:
     def stage(self, stream):
         pass
 
+    def enqueue_engine(self):
+        pass
+
     def launch(self, stream):
         self.launched.append(stream)
 

@@ -17,7 +17,7 @@ from syncopate.runtime.engine_plan import (
     awaited_words,
     plan_engine,
 )
-from syncopate.runtime.interface import ProgramData, Table
+from syncopate.runtime.interface import ProgramData
 from syncopate.runtime.linking import (
     RankAddresses,
     initial_flags,
@@ -26,6 +26,7 @@ from syncopate.runtime.linking import (
     link_rank,
 )
 from syncopate.runtime.memory_plan import plan_memory, resolve
+from syncopate.tables import Table
 
 pytestmark = pytest.mark.any_triton
 

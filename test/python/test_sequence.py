@@ -6,6 +6,8 @@ import pytest
 import syncopate
 from syncopate import Plan
 from syncopate.errors import PlanError
+from syncopate.plan.body import MOST_TRANSFERS
+from syncopate.plan.plan_file import decompose_plan
 from syncopate.plan.sequence import SequenceShards, Sharding, gather_sequence
 
 SHARDINGS = list(Sharding)
@@ -51,3 +53,14 @@ def test_wrong_gathers_are_refused():
     with pytest.raises(PlanError, match="expects algorithm direct, ring or hier"):
         strategy = syncopate.Strategy(algorithm="bidirectional_ring")
         gather_sequence(plan, k, SequenceShards(64, 2), strategy)
+
+
+def test_plans_of_too_many_transfers_are_refused_before_they_are_written():
+    workload = syncopate.AttentionWorkload("ring", 1, 1, 64, 4096, 4096)
+    with pytest.raises(PlanError, match=rf"at most {MOST_TRANSFERS} transfers, but 4096 ranks"):
+        workload.make_plan(syncopate.Strategy())
+    # The dialect has the same limit.
+    plan = Plan("p", [17])
+    plan.all_gather(plan.buffer("a", (17 * 4096, 1), "f32", shard_axis=0))
+    with pytest.raises(PlanError, match=rf"expects at most {MOST_TRANSFERS} transfers"):
+        decompose_plan(plan.text, "splits=4096")

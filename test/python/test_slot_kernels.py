@@ -14,7 +14,7 @@ import torch
 import triton
 from syncopate.device.remap import remap
 from syncopate.kernels import add_activate
-from syncopate.runtime.interface import BufferSpec, Region, SlotRows, TileSlots, slot_rows
+from syncopate.tables import BufferSpec, Region, SlotRows, TileSlots, slot_rows
 
 draw = np.random.default_rng()
 

@@ -19,13 +19,13 @@ from syncopate.runtime import cuda  # noqa: E402
 from syncopate.runtime.engine import Engine  # noqa: E402
 from syncopate.runtime.engine_plan import plan_engine  # noqa: E402
 from syncopate.runtime.memory_plan import plan_memory, resolve  # noqa: E402
+from syncopate.runtime.timing import Candidate  # noqa: E402
 
 beside = load("common.beside")
 bench = load("common.bench")
 energy = load("common.energy")
 gpu_bench = load("common.gpu_bench")
 steadiness = load("steadiness")
-Candidate = load("common.session").Candidate
 
 pytestmark = pytest.mark.any_triton
 
@@ -249,7 +249,7 @@ def driver(monkeypatch):
                 args[0]._obj.value = 100 + len(calls)
             return 0
 
-        entry.argtypes = cuda._SIGNATURES[name]
+        entry.argtypes = cuda.SIGNATURES[name]
         return entry
 
     monkeypatch.setattr(cuda, "function", function)

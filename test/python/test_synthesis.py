@@ -10,7 +10,7 @@ import syncopate
 from syncopate.cli import main
 from syncopate.errors import SyncopateError
 from syncopate.importers.names import Source
-from syncopate.importers.proof import prove
+from syncopate.importers.steps.proof import prove
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.model import Topology, TopologyKind

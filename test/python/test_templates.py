@@ -55,6 +55,12 @@ def test_one_shot_is_added_by_roles_only(combine):
         all_reduce_tiles(plan, plan.buffer("c", (8, 8), "f32"), strategy)
 
 
+def test_blocks_that_end_within_a_tile_are_for_roles():
+    workload = syncopate.GemmWorkload("gemm_rs", 65, 64, 64, 2)
+    with pytest.raises(PlanError, match=r"at one part, but not at(.|\n)*combine=Combine.ROLE"):
+        workload.schedule(Strategy(combine=Combine.TILES), GemmConfig(block_m=64, block_n=64))
+
+
 def test_sums_at_the_destination_are_pushed():
     plan = syncopate.Plan("sum", [2])
     with pytest.raises(PlanError, match=r"direction: expects push with Combine.DESTINATION"):

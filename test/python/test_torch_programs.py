@@ -17,7 +17,7 @@ import syncopate  # noqa: E402
 from syncopate import GemmWorkload  # noqa: E402
 from syncopate.agreement import Processes  # noqa: E402
 from syncopate.errors import BudgetError, DeviceWaitTimeout, PeerFault, SyncopateError  # noqa: E402
-from syncopate.torch import programs  # noqa: E402
+from syncopate.torch import calls, programs  # noqa: E402
 from syncopate.torch.layout import align, arrange_weight, is_column_major  # noqa: E402
 from syncopate.workloads import GemmKind  # noqa: E402
 
@@ -188,9 +188,9 @@ def compared(monkeypatch):
 
 
 def test_no_rank_loads_what_another_cannot_compile(compared):
-    calls = [*range(2, 2 * programs.ROWS_KEPT, 2), 32, 16, 34, 18]
-    made = on_two_threads(lambda rank: [compared[rank].call(m) for m in calls])
-    for m, first, second in zip(calls, *made, strict=True):
+    sizes = [*range(2, 2 * programs.ROWS_KEPT, 2), 32, 16, 34, 18]
+    made = on_two_threads(lambda rank: [compared[rank].call(m) for m in sizes])
+    for m, first, second in zip(sizes, *made, strict=True):
         if m in (32, 34):
             name = GemmWorkload("gemm_rs", m, 64, 64, 2).name
             assert first == f"compiling {name}: failed on rank 1: BudgetError: too large"
@@ -207,7 +207,11 @@ def test_ranks_that_would_replace_different_programs_are_told_so(compared):
     on_two_threads(lambda rank: [compared[rank].call(m) for m in sizes])
     compared[0].call(2)
     for text in on_two_threads(lambda rank: compared[rank].call(100)):
-        assert "rank 1 calls with in place of m 2, but rank 0 with in place of m 4" in text
+        first, second = (GemmWorkload("gemm_rs", m, 64, 64, 2).name for m in (4, 2))
+        assert (
+            f"rank 1 calls with in place of {second!r}, but rank 0 with in place of {first!r}"
+            in text
+        )
 
 
 def test_a_program_that_cannot_go_on_is_closed(compared, monkeypatch):
@@ -254,7 +258,7 @@ def test_a_program_of_which_a_call_has_failed_is_made_anew(
     a, b = torch.randn(12, 72).bfloat16(), torch.randn(72, 40).bfloat16()
 
     def call(rows=12):
-        return programs.run(GemmKind.GEMM_RS, a[:rows], b, "some", "")
+        return calls.run(GemmKind.GEMM_RS, a[:rows], b, "some", "")
 
     call()
     call(8)
@@ -337,35 +341,35 @@ def test_weights_are_copied_in_each_call_where_the_page_says_so():
 )
 def test_a_call_is_of_the_workload_that_it_needs(kind, b, monkeypatch):
     """The program's arguments have the shapes and strides that its workload says."""
-    calls = []
+    found = []
 
     class Group:
         world_size = 3
 
         def find(self, key, make, strategy):
-            calls.append((key, make(), strategy))
+            found.append((key, make(), strategy))
             return lambda **tensors: tensors
 
     monkeypatch.setattr(programs, "_programs", lambda name: Group())
     a, b = torch.randn(12, 72).bfloat16(), b.bfloat16()
-    given = programs.run(kind, a, b, "some", "auto", returns_a=kind.is_before)
-    ((_, workload, strategy),) = calls
+    given = calls.run(kind, a, b, "some", "auto", returns_a=kind.is_before)
+    ((_, workload, strategy),) = found
     assert (workload.kind, workload.dtype, strategy) == (kind, "bf16", "auto")
     assert workload.world_size == 3 and workload.returns_a == kind.is_before
     assert workload.m == (36 if kind is GemmKind.AG_GEMM else 12)
     assert given["a"] is a and given["b"].shape == workload.weight_shape
     assert given["b"].stride() == (workload.weight_pitch or workload.weight_shape[1], 1)
     assert given["b"].data_ptr() == b.data_ptr()
-    programs.run(kind, a, torch.randn(72, 48).bfloat16(), "some", "", returns_a=False)
-    assert calls[0][0] != calls[1][0]
+    calls.run(kind, a, torch.randn(72, 48).bfloat16(), "some", "", returns_a=False)
+    assert found[0][0] != found[1][0]
 
 
 def test_elements_that_kernels_do_not_multiply_as_they_are_are_refused(monkeypatch):
     x = torch.randn(8, 8)
     with pytest.raises(SyncopateError, match="A: float32 is multiplied in TF32; allow it by"):
-        programs.run(GemmKind.GEMM_RS, x, x, "some", "auto")
+        calls.run(GemmKind.GEMM_RS, x, x, "some", "auto")
     with pytest.raises(SyncopateError, match=r"A: expects one of torch.bfloat16, .* torch.float64"):
-        programs.run(GemmKind.GEMM_RS, x.double(), x.double(), "some", "auto")
+        calls.run(GemmKind.GEMM_RS, x.double(), x.double(), "some", "auto")
 
 
 def test_columns_that_touch_are_a_transposed_weight():

@@ -217,9 +217,10 @@ def test_machine_is_the_measured_one_or_a_preset_of_the_gpu(tmp_path, monkeypatc
     monkeypatch.setenv("SYNCOPATE_CACHE_DIR", str(tmp_path))
     assert find_model("h200-w2", None, 4) == (MACHINE, "the machine is as given")
     assert find_model(None, "NVIDIA H200", 2)[0] == MACHINE
-    machine, why = find_model(None, "NVIDIA H200", 4)
+    assert find_model(None, "NVIDIA H200", 4)[0] == find_preset("h200-w4-predicted")
+    machine, why = find_model(None, "NVIDIA H200", 3)
     assert machine == MACHINE
-    assert why.startswith("the machine is h200-w2, since machine: nothing is known of 4 ranks on")
+    assert why.startswith("the machine is h200-w2, since machine: nothing is known of 3 ranks on")
     machine, why = find_model(None, "NVIDIA H100 80GB HBM3", 16)
     assert machine == find_preset("h100-w8-predicted")
     machine, why = find_model(None, "NVIDIA GeForce GTX 480", 2)

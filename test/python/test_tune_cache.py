@@ -228,8 +228,11 @@ def test_import_keeps_what_is_there_unless_told(cache, tmp_path, capsys):
     ("words", "message"),
     [
         (["show", "nobody"], "cache: no entry in .* has 'nobody' in its name"),
-        (["import", "{folder}/nothing.json"], "file: expects a file that `syncopate cache export`"),
-        (["import", "{folder}/odd.json"], "file: expects a file that `syncopate cache export`"),
+        (["import", "{folder}/nothing.json"], "file: cannot read "),
+        (
+            ["import", "{folder}/odd.json"],
+            "file: expects what `syncopate cache export` has written",
+        ),
         (["export", "{folder}/no/such/place.json"], "file: cannot write"),
         (["remove"], "cache: expects names of entries to remove, or --all, and not both"),
         (["remove", "x", "--all"], "cache: expects names of entries to remove, or --all"),

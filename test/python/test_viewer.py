@@ -206,7 +206,7 @@ def test_command_shows_plans_and_saved_runs(tmp_path, monkeypatch, capsys):
     ("words", "message"),
     [
         (["no.json"], "file: cannot read no.json"),
-        (["{file}", "--machine", "no-machine"], "machine: cannot read no-machine"),
+        (["{file}", "--machine", "no-machine"], "machine: expects the file of a machine"),
         (["{file}", "--out", "no/page.html"], "--out: cannot write"),
         (["{file}", "--options", "splits=x"], "options: splits expects a number"),
     ],

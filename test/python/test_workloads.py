@@ -27,6 +27,7 @@ SMALL = GemmConfig(block_m=64, block_n=64, block_k=32, num_warps=4, num_stages=3
         ({"world_size": 1}, "world_size: expects an integer of at least 2, but got 1"),
         ({"k": 1.5}, "k: expects an integer of at least 1, but got 1.5"),
         ({"dtype": "int"}, "dtype: expects one of"),
+        ({"dtype": "i8"}, "f8E5M2, which the GEMM kernels multiply, but got 'i8'"),
         ({"weight_pitch": 63}, "weight_pitch: expects an integer of at least K, 64, but got 63"),
         (
             {"weight_pitch": 64, "transpose_b": True, "n": 80},

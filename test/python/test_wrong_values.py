@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import syncopate
+import syncopate.runtime
 from syncopate.compiler.target import Target
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.kernels import GemmConfig, bind_gemm
 from syncopate.sim.findings import SimulationError
 from syncopate.sim.translate import translate
 
@@ -67,6 +69,8 @@ def test_plan_refuses(call, message):
         (lambda a: syncopate.Tensor("b", (8,), "f32", output=1), "output expects a bool"),
         (lambda a: syncopate.Descriptor("a", (8, 8)), "descriptor: expects a buffer of the plan"),
         (lambda a: syncopate.Descriptor(a, 8), "expects a block of positive integers, but got 8"),
+        (lambda a: syncopate.Descriptor(a, (48, 64)), "expects a block of powers of two"),
+        (lambda a: bind_gemm("a", 64, GemmConfig()), "a: expects a buffer of the plan or a Tensor"),
         (lambda a: syncopate.Pointer(None), "pointer: expects a buffer of the plan"),
         (lambda a: syncopate.Footprint(1, len, (8,)), "expects the name of a parameter"),
         (lambda a: syncopate.Footprint("a", 1, (8,)), "offsets to be a function"),
@@ -78,6 +82,14 @@ def test_choices_refuse(make, message):
     _, a = new_plan()
     with refuses(message):
         make(a)
+
+
+def test_missing_torch_is_named(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for use in (Target.current, lambda: syncopate.runtime.ProcessGroup()):
+        with refuses("pip install 'syncopate-compiler[torch]'") as refused:
+            use()
+        assert isinstance(refused.value, ImportError)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torch_cases import CPU, OPERATORS, Setting, close, everywhere, expect_error
 import syncopate.torch as st
 from syncopate.kernels import AttentionConfig
 from syncopate.plan.sequence import SequenceShards, Sharding
-from syncopate.torch import fused, programs, reference
+from syncopate.torch import calls, fused, programs, reference
 from syncopate.workloads import AttentionGradients, loaded_gradients, sequence_inputs
 from syncopate.workloads.loaded_gradients import LoadedGradients
 
@@ -61,6 +61,12 @@ def check_attention() -> None:
             "v: expects [6, kv_heads, 8]",
         ),
         (lambda: st.ring_attention(q[:, :3], k, v, dist.group.WORLD), "q: expects a multiple of"),
+        (
+            lambda: st.ring_attention(q, k[:, :0], v[:, :0], world_name()),
+            "q: expects a multiple of",
+        ),
+        (lambda: st.ring_attention(q[:0], k[:0], v[:0], world_name()), "q: expects elements"),
+        (lambda: st.ring_attention(q.int(), k.int(), v.int(), world_name()), "q: expects floating"),
         (
             lambda: st.ulysses_attention(q[:, :1], k[:, :1], v[:, :1], dist.group.WORLD),
             "q: expects",
@@ -247,7 +253,7 @@ def check_simulated_gradients(causal: bool, zigzag: bool, keeps: bool, shares_he
     with ExitStack() as changes:
         for target, name, value in (
             (programs, "_programs", lambda name: simulated),
-            (programs, "AttentionGradients", gradients),
+            (calls, "AttentionGradients", gradients),
             (loaded_gradients, "load", SimulatedProgram),
             (loaded_gradients, "_upload", lambda table, device: table),
             (sequence_inputs, "check_tensor", lambda *_: None),

@@ -378,6 +378,22 @@ def check_refusals() -> None:
         (lambda: st.matmul_all_reduce(a, b, "sum", group, strategy=3), "strategy: expects a"),
         (lambda: st.all_to_all_matmul(a[:3], b, group), "expects a multiple of 2"),
         (lambda: st.matmul_all_to_all(a[0], b, group), "A: expects at least two dimensions"),
+        (lambda: st.matmul_all_reduce(None, b, "sum", group), "A: expects a torch tensor, but got"),
+        (lambda: st.all_gather_matmul(a, [b], "0", group), "gather_dim: expects an integer, but"),
+        (lambda: st.all_gather_matmul(a, [b], False, group), "gather_dim: expects an integer, but"),
+        (
+            lambda: st.matmul_all_reduce(a, b, "sum", group, strategy="x"),
+            "strategy: expects a name",
+        ),
+        (lambda: st.all_gather_matmul(a, [b, b[:, :0]], 0, group), "Bs: expects elements, but got"),
+        (lambda: st.all_gather_matmul(a.view(3, 2, K)[:0], [b], 1, group), "A_shard: expects elem"),
+        (lambda: st.matmul_reduce_scatter(a[:0], b, "sum", 0, group), "A: expects elements, but"),
+        (lambda: st.matmul_all_reduce(a.int(), b.int(), "avg", group), "A: expects floating-point"),
+        (lambda: st.matmul_all_reduce(a.cfloat(), b.cfloat(), "sum", group), "A: expects floating"),
+        (
+            lambda: torch.func.jvp(lambda x: st.matmul_all_reduce(x, b, "sum", group), (a,), (a,)),
+            "matmul_all_reduce: expects no forward-mode gradient",
+        ),
     ):
         expect_error(call, text)
 
@@ -390,6 +406,12 @@ def check_one_rank() -> None:
     assert torch.equal(whole, a) and whole.data_ptr() != a.data_ptr()
     close(c, a @ b, 1e-6)
     close(st.matmul_reduce_scatter(a, b, "avg", 0, alone), a @ b, 1e-6)
+    first = dist.new_group([0])
+    if dist.get_rank() == 1:
+        expect_error(
+            lambda: st.matmul_all_reduce(a, b, "sum", first),
+            "group_name: expects a group of this rank, but it is not a member",
+        )
 
 
 def cases() -> dict[str, Callable[[], None]]:

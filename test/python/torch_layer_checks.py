@@ -124,10 +124,29 @@ def check_new_layers() -> None:
     assert layer.weight.std() > 0.05
     layer = st.ColumnParallelLinear(FEATURES, HIDDEN, world_name(), bias=False)
     assert layer.weight.shape == (HIDDEN // 2, FEATURES) and layer.bias is None
-    expect_error(
-        lambda: st.ColumnParallelLinear(FEATURES, 7, world_name()),
-        "out_features: expects a multiple of 2, the number of ranks, but got 7",
-    )
+    for features in (7, 0):
+        expect_error(
+            lambda features=features: st.ColumnParallelLinear(FEATURES, features, world_name()),
+            f"out_features: expects a multiple of 2, the number of ranks, but got {features}",
+        )
+    for heads in ((2, 0), (0, 2)):
+        expect_error(
+            lambda heads=heads: st.SequenceParallelAttention(FEATURES, *heads, world_name()),
+            f"heads: expects a multiple of the {heads[1]} heads of keys, but got {heads[0]}",
+        )
+
+
+def check_layers_under_autocast() -> None:
+    """What comes out has the type of autocast, as of nn.Linear, and gradients that of the parameters."""
+    for dim in (0, None):
+        layers = Mlp(True).float()
+        layers.up = st.ColumnParallelLinear.from_linear(layers.up, world_name(), sequence_dim=dim)
+        layers.down = st.RowParallelLinear.from_linear(layers.down, world_name(), sequence_dim=dim)
+        with torch.autocast("cpu", torch.bfloat16):
+            out = layers(torch.randn(2, 2, FEATURES))
+        assert out.dtype == torch.bfloat16
+        out.float().sum().backward()
+        assert {parameter.grad.dtype for parameter in layers.parameters()} == {torch.float32}
 
 
 # The pass.
@@ -274,7 +293,7 @@ def check_what_is_left_alone() -> None:
         assert "wait_tensor" in graphs.found[0]
 
 
-def count_fused(dtype: torch.dtype, device: str) -> int:
+def count_fused(dtype: torch.dtype, device: str, rows: int = 6) -> int:
     """How many of the three collectives are fused in a graph for tensors that nobody has."""
     ops, name = torch.ops._c10d_functional, world_name()
 
@@ -284,7 +303,7 @@ def count_fused(dtype: torch.dtype, device: str) -> int:
         return whole, part, ops.wait_tensor(ops.all_reduce(x @ b, "sum", name))
 
     with FakeTensorMode():
-        x, b = (torch.empty(6, 6, dtype=dtype, device=device) for _ in range(2))
+        x, b = (torch.empty(each, 6, dtype=dtype, device=device) for each in (rows, 6))
         graph = make_fx(function)(x, b).graph
         before = [node.target for node in graph.nodes]
         fused = st.fuse_collectives(graph)
@@ -303,6 +322,8 @@ def check_elements_that_are_left_alone() -> None:
         assert count_fused(dtype, "cuda") == fused, dtype
         assert count_fused(dtype, "cpu") == 3, dtype
         assert count_fused(dtype, "meta") == 0, dtype
+        assert count_fused(dtype, "cuda", rows=0) == count_fused(dtype, "cpu", rows=0) == 0, dtype
+    assert count_fused(torch.int64, "cpu") == 0
     default = st.CollectiveFusion().uuid()
     with mock.patch.dict(os.environ, {FALLBACK_VARIABLE: "0"}):
         assert count_fused(torch.bfloat16, "cpu") == 0
@@ -397,6 +418,7 @@ def cases() -> dict[str, Callable[[], None]]:
             made[title] = partial(check_gather_is_fused, dim, bias)
     for check in (
         check_new_layers,
+        check_layers_under_autocast,
         check_gather_of_matrices_with_other_users,
         check_what_is_left_alone,
         check_elements_that_are_left_alone,

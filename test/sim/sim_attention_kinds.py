@@ -57,7 +57,8 @@ class KindCase:
                     given[name].append(np.where(places[:, None] >= 0, whole[places], 0))
                 else:
                     # Of several blocks the simulator takes each from where it belongs.
-                    given[name].append(whole if len(ranges) > 1 else whole[slice(*ranges[0])])
+                    rows = slice(*ranges[0]) if ranges else slice(0)
+                    given[name].append(whole if len(ranges) > 1 else whole[rows])
         for rank in range(work.world_size):
             for name, table in work.tables(rank, self.config).items():
                 given.setdefault(name, []).append(table)
@@ -188,6 +189,7 @@ KINDS: dict[str, KindCase] = {
     "ulysses, batch of two, heads of keys at two ranks": KindCase(
         _workload("ulysses", 4, 1, 130, 4, batch=2, causal=True), _strategy(splits=2)
     ),
+    "ulysses, a rank without rows": KindCase(_workload("ulysses", 4, 4, 5, 4, causal=True)),
     "ulysses by tma": KindCase(
         _workload("ulysses", 2, 2, 101, 2, causal=True), _strategy(realization="tma_dedicated")
     ),

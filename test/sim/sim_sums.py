@@ -111,7 +111,7 @@ class SumCase:
                 expected = total
                 if self.collective is Collective.REDUCE_SCATTER:
                     expected = total[rank * rows : (rank + 1) * rows]
-                error = np.abs(found.astype(np.float64) - expected).max()
+                error = np.abs(found.astype(np.float64) - expected).max(initial=0)
                 worst = float(np.maximum(worst, error / np.abs(total).max()))
         return worst
 
@@ -151,6 +151,9 @@ SUMS: tuple[SumCase, ...] = (
     SumCase(_RS, _ROLE, _PUSH, ENGINE, world=3, shape=(200, 104, 72), splits=3),
     SumCase(_AR, _ROLE, _PULL, LDST, world=4, shape=(120, 72, 136)),
     SumCase(_AR, _ROLE, _PUSH, DEDICATED, world=3, shape=(130, 104, 72)),
+    # Fewer rows than ranks.
+    SumCase(_RS, _ROLE, _PUSH, LDST, world=4, shape=(5, 64, 64)),
+    SumCase(_AR, _TILES, _PULL, LDST, shape=(1, 64, 64)),
     # A chunk ends within a tile, whose two parts arrive apart.
     SumCase(_RS, _TILES, _PUSH, ENGINE, shape=(384, 104, 72), splits=4, config=THREE_CTAS),
     SumCase(_AR, _TILES, _PULL, LDST, shape=(384, 104, 72), splits=4, config=THREE_CTAS),

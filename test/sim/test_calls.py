@@ -22,9 +22,9 @@ from syncopate.kernels import (
 )
 from syncopate.plan.templates import all_gather_tiles, all_reduce_tiles
 from syncopate.runtime.engine_plan import AwaitWord, Call, Raise, plan_engine
-from syncopate.runtime.interface import first_row, slot_rows
 from syncopate.runtime.linking import Addresses
 from syncopate.sim.simulate import simulate
+from syncopate.tables import first_row, slot_rows
 
 TOLERANCE = 2e-2
 

@@ -17,17 +17,11 @@ from syncopate.abi import FaultPlace, Realization, SignalKind
 from syncopate.bridge import KernelSpec, capture_ttgir, divisible
 from syncopate.device import calls, copy, guard, signals, tile, words
 from syncopate.device.abi import COMMAND_DST, COMMAND_SRC, COMMANDS, FLAGS
-from syncopate.runtime.interface import (
-    BufferParam,
-    BufferSpec,
-    Region,
-    SignalLayout,
-    Table,
-    TensorParam,
-)
+from syncopate.runtime.interface import BufferParam, TensorParam
 from syncopate.sim.explore import explore
 from syncopate.sim.findings import Kind
 from syncopate.sim.simulate import simulate
+from syncopate.tables import BufferSpec, Region, SignalLayout, Table
 
 TILE = tl.constexpr(int(FaultPlace.TILE))
 SIZE = 256

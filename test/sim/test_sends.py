@@ -15,7 +15,8 @@ from syncopate.errors import PlanError, SyncopateError
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.templates import all_gather_tiles, all_reduce_tiles, reduce_scatter_tiles
 from syncopate.runtime.engine_plan import AwaitWord, Exchange, Raise, plan_engine
-from syncopate.runtime.linking import Addresses, check_reach
+from syncopate.runtime.linking import Addresses
+from syncopate.runtime.table_checks import check_reach
 
 SMALL = GemmConfig(block_m=64, block_n=64, num_warps=4, num_ctas=3)
 TOLERANCE = 1e-2

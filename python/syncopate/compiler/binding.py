@@ -10,13 +10,7 @@ from typing import Any, Final
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.plan import Buffer
-from syncopate.runtime.interface import (
-    BufferParam,
-    Param,
-    ScalarParam,
-    ScratchParam,
-    TensorParam,
-)
+from syncopate.runtime.interface import BufferParam, Param, ScalarParam, ScratchParam, TensorParam
 
 __all__ = [
     "Binding",
@@ -101,6 +95,11 @@ class Descriptor:
         if not _are_positive(self.block):
             raise SyncopateError(
                 f"descriptor of {self.source.name!r}: expects a block of positive integers, but got {self.block!r}"
+            )
+        if any(size & (size - 1) for size in self.block):
+            raise SyncopateError(
+                f"descriptor of {self.source.name!r}: expects a block of powers of two, as Triton has them, but got "
+                f"{self.block!r}"
             )
 
 

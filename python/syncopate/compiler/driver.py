@@ -33,15 +33,9 @@ from syncopate.compiler.target import Target
 from syncopate.compiler.tile_order import TileIndices
 from syncopate.dtypes import DTYPES
 from syncopate.plan import Chunk, Plan
-from syncopate.runtime.interface import (
-    DEFAULT_TIMEOUT_NS,
-    INPUT_DESCRIPTOR,
-    BufferSpec,
-    KernelImage,
-    Table,
-    first_row,
-)
+from syncopate.runtime.interface import DEFAULT_TIMEOUT_NS, INPUT_DESCRIPTOR, KernelImage
 from syncopate.strategy import Strategy
+from syncopate.tables import BufferSpec, Table, first_row
 
 if TYPE_CHECKING:
     from syncopate.tune import Auto

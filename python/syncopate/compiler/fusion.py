@@ -23,11 +23,12 @@ from syncopate.compiler.module import (
     find_plan,
     localized_argument,
     take_kernel,
+    to_bytecode,
     to_text,
 )
 from syncopate.compiler.planning import make_tables
 from syncopate.compiler.target import Target
-from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.ir import new_context, run_pipeline
 from syncopate.mlir import ir
 from syncopate.plan import Schedule
 from syncopate.runtime.interface import INPUT_POINTER
@@ -113,7 +114,7 @@ class Fusion:
         *,
         options: str = "",
         check_tables: bool = True,
-        written: str | None = None,
+        written: str,
         profile: bool = False,
     ) -> None:
         """Makes the schedule.
@@ -125,7 +126,7 @@ class Fusion:
             target: What to compile for.
             options: Of the pipeline: choices that go before the plan's strategy.
             check_tables: Whether the tables are checked against the plan.
-            written: The plan as it was written, if that is something else.
+            written: The plan as it was written.
             profile: Whether the fused kernel leaves records of what its roles do.
 
         Raises:
@@ -133,15 +134,15 @@ class Fusion:
             PlanError: A pass refuses the plan, or the kernel's binding to it.
         """
         self.captured, self.profile = captured, profile
-        self._plan, self._spec, self._options = to_text(plan), spec, options
-        self._written = self._plan if written is None else written
+        self._plan, self._spec, self._options = to_bytecode(plan), spec, options
+        self._written = written
         self._target = target
         self._scheduled: ir.Module | None = plan
         self.schedule = self._make_tables(plan, check_tables)
         self.features = find_features(self.schedule)
 
     def _parse_plan(self) -> ir.Module:
-        return parse(self._plan, new_context())
+        return ir.Module.parse(self._plan, new_context())
 
     def _make_tables(self, module: ir.Module, check_tables: bool) -> Schedule:
         return make_tables(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from triton.runtime.jit import JITFunction
 
@@ -26,13 +26,20 @@ from syncopate.compiler.steps import Steps
 from syncopate.compiler.target import Target
 from syncopate.compiler.tile_order import read_tile_order
 from syncopate.compiler.tma_rules import check_tma
-from syncopate.errors import SyncopateError
+from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import run_pipeline
 from syncopate.mlir import ir
 from syncopate.plan import Chunk, Plan, Schedule, read_schedule
 from syncopate.strategy import Strategy
 
 __all__ = ["BoundKernel", "bind_arguments", "make_tables", "schedule_kernel"]
+
+# What `chunk-check-kernel` says of a tile that adds to a part of what it writes, which passes cannot say how to mend.
+_ADDS_IN_PART: Final = "what it adds to at one part, but not at"
+_ADDS_IN_PART_HINT: Final = (
+    "with Combine.TILES each block of a sum has to end where a tile does; a role adds blocks that end anywhere: "
+    "Strategy(combine=Combine.ROLE)"
+)
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,12 @@ def make_tables(
     if ttir is not None:
         add_kernel_code(module, ttir)
     words = f"{options} check_tables={str(check_tables).lower()}"
-    run_pipeline(module, f"syncopate-plan-pipeline{{{words}}}")
+    try:
+        run_pipeline(module, f"syncopate-plan-pipeline{{{words}}}")
+    except PlanError as error:
+        if _ADDS_IN_PART not in str(error):
+            raise
+        raise PlanError(f"{error}\n{_ADDS_IN_PART_HINT}") from None
     schedule = read_schedule(find_plan(module))
     check_tma(schedule.tables, schedule.buffers, target)
     check_roles(schedule.tables, target)

@@ -12,14 +12,12 @@ from syncopate.errors import SyncopateError
 from syncopate.runtime.interface import (
     DEFAULT_TIMEOUT_NS,
     BufferParam,
-    BufferSpec,
     KernelImage,
     Param,
-    SignalLayout,
-    Table,
     TensorParam,
 )
 from syncopate.strategy import Strategy
+from syncopate.tables import BufferSpec, SignalLayout, Table
 
 if TYPE_CHECKING:
     from syncopate.model import Timeline

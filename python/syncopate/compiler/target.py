@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from syncopate.errors import SyncopateError
+from syncopate.errors import SyncopateError, require_torch
 
 __all__ = ["Target"]
 
@@ -68,6 +68,7 @@ class Target:
         Raises:
             SyncopateError: torch sees none.
         """
+        require_torch("finding the GPU at hand")
         import torch
 
         if not torch.cuda.is_available():

@@ -9,7 +9,7 @@ from syncopate.compiler.target import Target
 from syncopate.device import TMA_ADDED
 from syncopate.errors import SyncopateError
 from syncopate.runtime.commands import roles_of
-from syncopate.runtime.interface import BufferSpec, Table
+from syncopate.tables import BufferSpec, Table
 
 __all__ = ["check_tma"]
 

@@ -15,21 +15,27 @@ from typing import TYPE_CHECKING, Any
 from syncopate.importers.names import Format, Source
 
 if TYPE_CHECKING:
-    from syncopate.importers.beside import Gemm
+    from syncopate.importers.documents.items import Place
     from syncopate.importers.domino import split_all_reduce
-    from syncopate.importers.emit import Imported, emit_plan
-    from syncopate.importers.exchange import Exchange
-    from syncopate.importers.formats import (
+    from syncopate.importers.files import (
         export_plan,
         import_plan,
         read_exchanges,
         read_steps,
     )
-    from syncopate.importers.items import Place
-    from syncopate.importers.layouts import Layout, alpa_layout, dtensor_layout, gspmd_layout
-    from syncopate.importers.proof import prove
-    from syncopate.importers.resharding import reshard
-    from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
+    from syncopate.importers.imported import Gemm, Imported
+    from syncopate.importers.layouts.exchange import Exchange
+    from syncopate.importers.layouts.layout import Layout, alpa_layout, dtensor_layout, gspmd_layout
+    from syncopate.importers.layouts.resharding import reshard
+    from syncopate.importers.steps.collective_steps import (
+        Cells,
+        Collective,
+        CollectiveSteps,
+        Memory,
+        Move,
+    )
+    from syncopate.importers.steps.emit import emit_plan
+    from syncopate.importers.steps.proof import prove
 
 __all__ = [
     "Cells",
@@ -59,16 +65,18 @@ __all__ = [
 
 # Loaded when first used: plans bring in MLIR.
 _HOMES = {
-    **dict.fromkeys(("Imported", "emit_plan"), "emit"),
-    "Exchange": "exchange",
-    "Gemm": "beside",
-    **dict.fromkeys(("export_plan", "import_plan", "read_exchanges", "read_steps"), "formats"),
-    **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts"),
-    "Place": "items",
-    "prove": "proof",
-    "reshard": "resharding",
+    "Place": "documents.items",
     "split_all_reduce": "domino",
-    **dict.fromkeys(("Cells", "Collective", "Memory", "Move", "CollectiveSteps"), "steps"),
+    **dict.fromkeys(("export_plan", "import_plan", "read_exchanges", "read_steps"), "files"),
+    **dict.fromkeys(("Gemm", "Imported"), "imported"),
+    "Exchange": "layouts.exchange",
+    **dict.fromkeys(("Layout", "alpa_layout", "dtensor_layout", "gspmd_layout"), "layouts.layout"),
+    "reshard": "layouts.resharding",
+    **dict.fromkeys(
+        ("Cells", "Collective", "Memory", "Move", "CollectiveSteps"), "steps.collective_steps"
+    ),
+    "emit_plan": "steps.emit",
+    "prove": "steps.proof",
 }
 
 

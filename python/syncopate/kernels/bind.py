@@ -10,7 +10,7 @@ from syncopate.errors import SyncopateError
 from syncopate.kernels.config import Activation, GemmConfig, Precision
 from syncopate.plan import Buffer
 from syncopate.plan.tokens import Dispatch, RoutingShape
-from syncopate.runtime.interface import BufferSpec
+from syncopate.tables import BufferSpec
 
 __all__ = [
     "bind_add_rms_norm",
@@ -132,6 +132,10 @@ class _Gemm:
         if not isinstance(self.precision, Precision):
             raise SyncopateError(
                 f"precision: expects a member of syncopate.kernels.Precision, but got {self.precision!r}"
+            )
+        if len(getattr(self.a, "shape", ())) != 2:
+            raise SyncopateError(
+                f"a: expects a buffer of the plan or a Tensor of two dimensions, but got {self.a!r}"
             )
         if self.c is not None and self.c.shape != (self.m, self.n):
             raise SyncopateError(

@@ -18,7 +18,7 @@ from syncopate.model.presets import find_preset, preset_names
 from syncopate.model.readiness import Readiness, find_readiness
 from syncopate.model.simulation import predict
 from syncopate.model.timeline import Timeline, TransferEvent
-from syncopate.model.topology import Link, Topology, TopologyKind
+from syncopate.model.topology import Topology, TopologyKind
 from syncopate.model.wave_groups import Grouping, WaveModel
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "Grouping",
     "KernelCost",
     "Latencies",
-    "Link",
     "LowerBound",
     "Machine",
     "Readiness",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from syncopate.model.fabric import Wire
 from syncopate.model.gemm import KernelCost
 from syncopate.model.machine import Machine
 from syncopate.model.tables import read_tables
-from syncopate.model.topology import Link
 
 __all__ = ["LowerBound", "find_lower_bound"]
 
@@ -40,7 +41,7 @@ def find_lower_bound(program: Any, cost: KernelCost, machine: Machine) -> LowerB
         cost: What its tiles take.
         machine: What it runs on.
     """
-    compute, carried = 0.0, dict[Link, int]()
+    compute, carried = 0.0, Counter[Wire]()
     for rank in range(program.world_size):
         tables = read_tables(program, rank)
         work = [0.0] * program.num_ctas
@@ -50,7 +51,7 @@ def find_lower_bound(program: Any, cost: KernelCost, machine: Machine) -> LowerB
             )
         compute = max(compute, max(work))
         for command in tables.commands:
-            for link in machine.topology.route(command.src, command.dst):
-                carried[link] = carried.get(link, 0) + command.nbytes
-    busiest = max((nbytes / (link.gbps * 1e3) for link, nbytes in carried.items()), default=0.0)
+            for wire in machine.route(program.world_size, command.src, command.dst):
+                carried[wire] += command.nbytes
+    busiest = max((nbytes / (wire.gbps * 1e3) for wire, nbytes in carried.items()), default=0.0)
     return LowerBound(compute * (1.0 - machine.idle_gain), busiest)

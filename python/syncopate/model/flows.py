@@ -9,9 +9,9 @@ from typing import Any
 
 from syncopate.abi import Realization
 from syncopate.model.curve import Combining, Curve, FlowDirection
+from syncopate.model.fabric import Wire
 from syncopate.model.machine import Machine
 from syncopate.model.timeline import TransferEvent
-from syncopate.model.topology import Link
 
 __all__ = ["FlowKind", "Flows", "Network", "share_links"]
 
@@ -115,18 +115,18 @@ class Flows:
 class Network:
     """All flows of a simulation, and the links that they share."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._links: dict[Link, int] = {}
+    def __init__(self, machine: Machine, ranks: int) -> None:
+        self._machine, self._ranks = machine, ranks
+        self._links: dict[Wire, int] = {}
         self._flows: dict[FlowKind, Flows] = {}
         self.active: list[Flows] = []
         """Those kinds of which some move."""
 
-    def count_bytes(self, events: Iterable[TransferEvent]) -> dict[Link, int]:
+    def count_bytes(self, events: Iterable[TransferEvent]) -> dict[Wire, int]:
         """What goes over each link that some kind of transfers uses."""
         moved = dict.fromkeys(self._links, 0)
         for event in events:
-            for link in self._machine.topology.route(event.src, event.dst):
+            for link in self._machine.route(self._ranks, event.src, event.dst):
                 if link in moved:
                     moved[link] += event.nbytes
         return moved
@@ -134,7 +134,7 @@ class Network:
     def find(self, kind: FlowKind) -> Flows:
         """The flows of a kind."""
         if kind not in self._flows:
-            route = self._machine.topology.route(kind.src, kind.dst)
+            route = self._machine.route(self._ranks, kind.src, kind.dst)
             numbers = [self._links.setdefault(link, len(self._links)) for link in route]
             self._flows[kind] = Flows(kind, self._machine, numbers)
         return self._flows[kind]

@@ -19,6 +19,7 @@ from syncopate.model.curve import (
     TransferCurve,
     TransferRates,
 )
+from syncopate.model.fabric import Fabric, Wire
 from syncopate.model.topology import Topology, TopologyKind
 
 __all__ = ["MACHINE_VERSION", "CollectiveCurve", "GemmRate", "Latencies", "Machine", "Source"]
@@ -119,7 +120,7 @@ class Machine:
         name: For tables, with the number of ranks that it was measured with.
         source: Where its numbers are from.
         sms: Streaming multiprocessors of a GPU.
-        topology: What connects the ranks.
+        topology: What connects the ranks: a shape, for any number of them, or the links of one number.
         memory_gbps: GB/s of a copy within a GPU, each byte counted once.
         curves: Of transfers by programs.
         collectives: Of NCCL, whose library calls have them too.
@@ -138,7 +139,7 @@ class Machine:
     name: str
     source: Source
     sms: int
-    topology: Topology
+    topology: Topology | Fabric
     memory_gbps: float
     curves: tuple[TransferCurve, ...]
     latencies: Latencies
@@ -216,21 +217,50 @@ class Machine:
             return near.curve
         fixed = near.curve.latency_us
         latency = math.log2(world_size) / math.log2(near.world_size)
-        longer = self._sent(world_size) / self._sent(near.world_size)
+        longer = self.topology.busy_share(world_size) / self.topology.busy_share(near.world_size)
         return Curve(
             near.curve.nbytes,
             tuple(fixed * latency + (us - fixed) * longer for us in near.curve.us),
         )
 
-    def _sent(self, world_size: int) -> float:
-        """How long a rank's link is busy with its share of a tensor, relative to all of it over a link."""
-        share = (world_size - 1) / world_size
-        topology = self.topology
-        if topology.kind is not TopologyKind.TWO_LEVEL or world_size <= topology.node_size:
-            return share
-        nodes = world_size // topology.node_size
-        between = (nodes - 1) / nodes / topology.node_size
-        return max(share, between * topology.link_gbps / topology.node_gbps)
+    def fabric(self, ranks: int) -> Fabric:
+        """The links of so many ranks.
+
+        Raises:
+            SyncopateError: It has the links of another number, or cannot have so many.
+        """
+        if isinstance(self.topology, Fabric):
+            if self.topology.ranks != ranks:
+                raise SyncopateError(
+                    f"machine {self.name}: has the links of {self.topology.ranks} ranks, but got {ranks}"
+                )
+            return self.topology
+        if ranks not in self._fabrics:
+            self._fabrics[ranks] = Fabric.of(
+                self.topology, ranks, latency_us=self.latencies.flag_remote
+            )
+        return self._fabrics[ranks]
+
+    @functools.cached_property
+    def _fabrics(self) -> dict[int, Fabric]:
+        return {}
+
+    def route(self, ranks: int, src: int, dst: int) -> tuple[Wire, ...]:
+        """The links that a transfer between two of so many ranks uses; none within a rank."""
+        if src == dst:
+            return ()
+        fabric = self.fabric(ranks)
+        return tuple(fabric.wires[wire] for wire in fabric.hop(src, dst).wires)
+
+    def detour_us(self, ranks: int, src: int, dst: int) -> float:
+        """What a transfer or a flag from one rank to another takes more than to a near one."""
+        if src == dst:
+            return 0.0
+        fabric = self.fabric(ranks)
+        near = self.latencies.flag_remote
+        if isinstance(self.topology, Fabric):
+            near = fabric.nearest_us
+        return fabric.hop(src, dst).latency_us - near
 
     @functools.cached_property
     def rates(self) -> TransferRates:
@@ -274,6 +304,8 @@ class Machine:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Fabric):
+        return value.to_json()
     if isinstance(value, Realization):
         return value.spelling
     if isinstance(value, enum.Enum):
@@ -292,9 +324,11 @@ def _read(data: Mapping[str, Any]) -> Machine:
 
     fields = {name: value for name, value in data.items() if name != "version"}
     fields["source"] = Source(data["source"])
-    fields["topology"] = Topology(
-        **{**data["topology"], "kind": TopologyKind(data["topology"]["kind"])}
-    )
+    topology = data["topology"]
+    if "wires" in topology:
+        fields["topology"] = Fabric.from_json(topology)
+    else:
+        fields["topology"] = Topology(**{**topology, "kind": TopologyKind(topology["kind"])})
     fields["curves"] = tuple(
         TransferCurve(
             Realization[entry["realization"].upper()],

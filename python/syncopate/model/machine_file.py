@@ -47,10 +47,14 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise SyncopateError(f"machine: cannot read {os.fspath(path)}: {error}") from error
+    except OSError as error:
+        raise SyncopateError(f"machine: cannot read {os.fspath(path)}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SyncopateError(f"machine: {os.fspath(path)} is no JSON: {error}") from error
     if not isinstance(data, dict):
-        raise SyncopateError(f"machine: {os.fspath(path)} holds no machine")
+        raise SyncopateError(
+            f"machine: {os.fspath(path)} holds no machine, as syncopate.model.measure writes them"
+        )
     return Machine.from_json(data)
 
 
@@ -60,7 +64,14 @@ def open_machine(name: str) -> Machine:
     Raises:
         SyncopateError: It is neither.
     """
-    return find_preset(name) if name in preset_names() else load_machine(name)
+    if name in preset_names():
+        return find_preset(name)
+    if not Path(name).is_file():
+        known = ", ".join(preset_names())
+        raise SyncopateError(
+            f"machine: expects the file of a machine, or one of {known}, but got {name!r}"
+        )
+    return load_machine(name)
 
 
 def find_machine(gpu: str, world_size: int) -> Machine:

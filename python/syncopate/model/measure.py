@@ -27,7 +27,7 @@ from syncopate.model.machine import CollectiveCurve, Machine, Source
 from syncopate.model.machine_file import machine_path, open_machine, save_machine
 from syncopate.model.measure_gemm import measure_gemms
 from syncopate.model.simulation import predict
-from syncopate.model.topology import TopologyKind
+from syncopate.model.topology import Topology, TopologyKind
 
 if TYPE_CHECKING:
     from syncopate.model.ranks import Ranks
@@ -135,9 +135,11 @@ def _measure_transfers(
                 )
     topology = machine.topology
     if best:
-        topology = dataclasses.replace(topology, link_gbps=best)
-        if ranks.world_size > 2 and topology.kind is TopologyKind.ALL_TO_ALL:
-            topology = dataclasses.replace(topology, kind=TopologyKind.SWITCH)
+        topology = topology.at_rate(best)
+        if ranks.world_size > 2 and (
+            isinstance(topology, Topology) and topology.kind is TopologyKind.ALL_TO_ALL
+        ):
+            topology = Topology(TopologyKind.SWITCH, best)
     return dataclasses.replace(
         machine, topology=topology, curves=merge_curves(curves, machine.curves)
     )
@@ -209,12 +211,22 @@ def main() -> int:
         "--out", type=Path, help="file; by default the one that the model looks for"
     )
     parser.add_argument("--base", default="h200-w2", help="a preset or a file")
+    parser.add_argument(
+        "--fabric",
+        help="links of the machine, as `syncopate fabric` takes them, such as detect; rates are then scaled by what is "
+        "measured (default: the shape of the base)",
+    )
     parser.add_argument("--budget", type=float, default=110.0, help="seconds for measurements")
     options = parser.parse_args()
     base = open_machine(options.base)
     from syncopate.model.ranks import Ranks
 
     ranks = Ranks(options.budget)
+    if options.fabric is not None:
+        from syncopate.synthesis.fabric_file import find_fabric
+
+        links = find_fabric(options.fabric, ranks.world_size)
+        base = dataclasses.replace(base, topology=links)
     begin = time.monotonic()
     machine = measure_machine(ranks, base)
     path = options.out or machine_path(ranks.gpu, ranks.world_size)

@@ -127,6 +127,13 @@ def _scale_curve(curve: Curve, rate: float, latency: float) -> Curve:
     return Curve(curve.nbytes, tuple(fixed * latency + (us - fixed) / rate for us in curve.us))
 
 
+def _h200(ranks: int) -> Machine:
+    """H200 SXM on NVSwitch: the pair that was measured, with its link to a switch in place of the other GPU."""
+    link = find_preset("h200-w2").topology.link_gbps
+    topology = Topology(TopologyKind.SWITCH, link)
+    return _scale(f"{ranks} H200 SXM", sms=132, tflops=_H200_TFLOPS, topology=topology)
+
+
 def _h100() -> Machine:
     """8 H100 SXM on NVSwitch."""
     return _scale(
@@ -177,6 +184,7 @@ def _two_level(nodes: int) -> Machine:
 
 
 _PREDICTED: dict[str, Callable[[], Machine]] = {
+    **{f"h200-w{ranks}-predicted": functools.partial(_h200, ranks) for ranks in (4, 8)},
     "h100-w8-predicted": _h100,
     "b200-w8-predicted": _b200,
     "rtx4090-pcie-w8-predicted": _rtx4090,

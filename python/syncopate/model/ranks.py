@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from syncopate.runtime.session import Session
+from syncopate.runtime.timing import Candidate
 
 if TYPE_CHECKING:
     from syncopate.abi import LibraryCall
@@ -52,12 +52,9 @@ class Ranks(Session):
 
     def time_us(self, call: Callable[[], Any]) -> float:
         """Median time of a call that all ranks start together, of the slowest rank."""
-        from syncopate.runtime.timing import time_call_us
-
-        times = []
-        for _ in range(ROUNDS + 2):
-            times += self.maximum([time_call_us(call, self.align)])
-        return statistics.median(times[2:])
+        candidate = Candidate("", lambda _: call())
+        self.compare([candidate], ROUNDS)
+        return candidate.us
 
     def time_program(self, program: Any, **tensors: Any) -> float:
         """The same of a program, with inputs in place where `tensors` has none."""

@@ -54,7 +54,7 @@ class _Simulation:
     def __init__(self, program: Any, cost: KernelCost, machine: Machine, in_place: bool) -> None:
         self.machine, self.cost, self.program = machine, cost, program
         self.now = 0.0
-        self.network = Network(machine)
+        self.network = Network(machine, program.world_size)
         ctas = program.num_ctas + program.comm_ctas
         self.calls = LibraryCalls(machine, program.world_size, ctas)
         self.sends = Sends()
@@ -136,10 +136,10 @@ class _Simulation:
     # Flags.
 
     def _raise(self, by: int, signals: Signals, delay: float = 0.0) -> None:
-        latencies, topology = self.machine.latencies, self.machine.topology
+        latencies, ranks = self.machine.latencies, self.program.world_size
         for to, signal in signals:
             latency = latencies.flag_local if to == by else latencies.flag_remote
-            latency += topology.latency_us(by, to)
+            latency += self.machine.detour_us(ranks, by, to)
             self._at(self.now + delay + latency, self._arrive, self.ranks[to], signal)
 
     def _arrive(self, rank: RankState, signal: int) -> None:
@@ -438,7 +438,7 @@ class _Simulation:
         )
         flows, began = self.network.find(kind), self.now
         latency = flows.curve.latency_us
-        latency += self.machine.topology.latency_us(command.src, command.dst)
+        latency += self.machine.detour_us(self.program.world_size, command.src, command.dst)
 
         def complete() -> None:
             self.events.append(

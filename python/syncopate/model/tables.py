@@ -12,7 +12,7 @@ from syncopate.abi import STAGING, CommandReduction, LibraryCall, Realization
 from syncopate.dtypes import DTYPES
 from syncopate.model.curve import Combining, FlowDirection
 from syncopate.runtime.commands import role_parts
-from syncopate.runtime.interface import SignalLayout, SignalMeaning, Table
+from syncopate.tables import SignalLayout, SignalMeaning, Table
 
 __all__ = ["Command", "RankTables", "Tile", "read_tables"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from syncopate.abi import Realization
 from syncopate.model.curve import FlowDirection
+from syncopate.model.fabric import Wire
 from syncopate.model.machine import Source
-from syncopate.model.topology import Link
 
 __all__ = ["Timeline", "TransferEvent"]
 
@@ -76,7 +76,7 @@ class Timeline:
     tile_stall: tuple[Times, ...]
     tile_numbers: tuple[npt.NDArray[np.int64], ...]
     transfers: tuple[TransferEvent, ...]
-    link_bytes: Mapping[Link, int]
+    link_bytes: Mapping[Wire, int]
 
     def compute_us(self, rank: int) -> float:
         """Microseconds from the first tile of a rank to the end of its last."""
@@ -88,6 +88,6 @@ class Timeline:
         """Mean over the CTAs of a rank that compute of how long each waits for flags or for room in the ring."""
         return float(self.tile_stall[rank].sum()) / self.num_ctas
 
-    def link_use(self, link: Link) -> float:
+    def link_use(self, link: Wire) -> float:
         """Share of the predicted time for which a link would be busy at its peak."""
         return self.link_bytes[link] / (link.gbps * 1e3) / self.us

@@ -1,13 +1,15 @@
-"""Links between ranks as a graph, and which of them a transfer uses."""
+"""Shapes of links: what a machine says of its links where it leaves open how many ranks it has."""
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from syncopate.errors import SyncopateError
+from syncopate.model.fabric import MOST_WIRES, Wire
 
-__all__ = ["Link", "Topology", "TopologyKind"]
+__all__ = ["Topology", "TopologyKind"]
 
 
 class TopologyKind(enum.Enum):
@@ -21,21 +23,6 @@ class TopologyKind(enum.Enum):
     """Each rank by one link to the bridge of its socket, and the sockets by a link between them."""
     TWO_LEVEL = "two_level"
     """A switch in each node, and one link for each rank to a network, which never limits itself."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """One direction of a link.
-
-    Attributes:
-        src: Where it begins: a rank, or a bridge or switch.
-        dst: Where it ends.
-        gbps: GB/s (10⁹ bytes a second) in this direction.
-    """
-
-    src: str
-    dst: str
-    gbps: float
 
 
 @dataclass(frozen=True)
@@ -67,36 +54,66 @@ class Topology:
                 f"{self.node_gbps}"
             )
 
-    def crosses(self, src: int, dst: int) -> bool:
-        """Whether two ranks are in different nodes or sockets."""
-        return self.node_size > 0 and src // self.node_size != dst // self.node_size
+    def wires(self, ranks: int, latency_us: float) -> Iterator[Wire]:
+        """The links of so many ranks, each direction for itself.
 
-    def latency_us(self, src: int, dst: int) -> float:
-        """What a transfer or a flag from one rank to another takes more than to the nearest rank."""
-        return self.node_latency_us if self.crosses(src, dst) else 0.0
+        Args:
+            ranks: Number of ranks.
+            latency_us: Microseconds from one rank to a near one.
 
-    def route(self, src: int, dst: int) -> tuple[Link, ...]:
-        """The links that a transfer between two ranks uses; none within a rank."""
-        if src == dst:
-            return ()
-        start, end = f"rank {src}", f"rank {dst}"
+        Raises:
+            SyncopateError: Each pair has a link, and there are too many.
+        """
+        names, near, rate = [f"rank {rank}" for rank in range(ranks)], latency_us, self.link_gbps
         if self.kind is TopologyKind.ALL_TO_ALL:
-            return (Link(start, end, self.link_gbps),)
-        if self.kind is TopologyKind.SWITCH:
-            return self._through(start, end, "switch")
-        node, far = (rank // self.node_size for rank in (src, dst))
-        if self.kind is TopologyKind.PCIE_TREE:
-            if node == far:
-                return self._through(start, end, f"socket {node}")
-            between = Link(f"socket {node}", f"socket {far}", self.node_gbps)
-            return (
-                Link(start, f"socket {node}", self.link_gbps),
-                between,
-                Link(f"socket {far}", end, self.link_gbps),
-            )
-        if node == far:
-            return self._through(start, end, f"switch {node}")
-        return (Link(start, "network", self.node_gbps), Link("network", end, self.node_gbps))
+            yield from self._between(names, rate, near)
+        elif self.kind is TopologyKind.SWITCH:
+            yield from _star(names, "switch", rate, near)
+        else:
+            nodes = [names[at : at + self.node_size] for at in range(0, ranks, self.node_size)]
+            far = near + self.node_latency_us
+            if self.kind is TopologyKind.PCIE_TREE:
+                sockets = [f"socket {number}" for number in range(len(nodes))]
+                for socket, node in zip(sockets, nodes, strict=True):
+                    yield from _star(node, socket, rate, near)
+                yield from self._between(sockets, self.node_gbps, self.node_latency_us)
+                return
+            for number, node in enumerate(nodes):
+                if len(node) > 1:
+                    yield from _star(node, f"switch {number}", rate, near)
+            if len(nodes) > 1:
+                yield from _star(names, "network", self.node_gbps, far)
 
-    def _through(self, start: str, end: str, middle: str) -> tuple[Link, ...]:
-        return Link(start, middle, self.link_gbps), Link(middle, end, self.link_gbps)
+    def at_rate(self, gbps: float) -> Topology:
+        """The same shape with links of ranks of another rate in GB/s."""
+        return replace(self, link_gbps=gbps)
+
+    def busy_share(self, ranks: int) -> float:
+        """For how long a rank's link is busy with its share of a collective, relative to all of it over a link.
+
+        Between nodes each rank carries its share of what a node sends.
+        """
+        share = (ranks - 1) / ranks
+        if self.kind is not TopologyKind.TWO_LEVEL or ranks <= self.node_size:
+            return share
+        nodes = ranks // self.node_size
+        between = (nodes - 1) / nodes / self.node_size
+        return max(share, between * self.link_gbps / self.node_gbps)
+
+    def _between(self, names: list[str], gbps: float, latency_us: float) -> Iterator[Wire]:
+        """A wire from each to each other."""
+        if len(names) * (len(names) - 1) > MOST_WIRES:
+            raise SyncopateError(
+                f"ranks: {self.kind.value} expects at most {MOST_WIRES} links of one direction, but {len(names)} ends "
+                f"with one to each other have more"
+            )
+        return (
+            Wire(src, dst, gbps, latency_us) for src in names for dst in names if src is not dst
+        )
+
+
+def _star(names: list[str], middle: str, gbps: float, latency_us: float) -> Iterator[Wire]:
+    """Wires to a middle and back; the way over two of them takes the latency."""
+    for name in names:
+        yield Wire(name, middle, gbps, latency_us / 2)
+        yield Wire(middle, name, gbps, latency_us / 2)

@@ -7,17 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from syncopate.errors import PlanError
-from syncopate.ir import new_context, parse, translate_errors
+from syncopate.ir import new_context, translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.arguments import describe, to_integer, to_integers, to_string
 from syncopate.plan.mesh import Mesh
 from syncopate.strategy import Strategy
 
-__all__ = ["Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
+__all__ = ["MOST_TRANSFERS", "Buffer", "Chunk", "PlanBody", "Token", "to_expression"]
+
+MOST_TRANSFERS: Final = 1 << 20
+"""As many as a plan may have, which passes handle in a few gigabytes; the dialect says so too."""
 
 Index: TypeAlias = int | slice | ir.AffineExpr
 
@@ -101,15 +104,6 @@ def to_expression(name: str, value: Any) -> Any:
     return value if isinstance(value, ir.AffineExpr) else to_integer(name, value)
 
 
-def _walk(op: Any) -> Iterator[Any]:
-    """The operations inside one, at any depth."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner
-                yield from _walk(inner)
-
-
 class PlanBody:
     """A `chunk.plan` operation that operations are added to, each with the source line of the call that adds it."""
 
@@ -131,6 +125,11 @@ class PlanBody:
         self.buffers: dict[str, Buffer] = {}
         # Names of buffers of which some rank brings a part along.
         self.inputs: set[str] = set()
+        # Realizations that transfers name, as chunk IR spells them, and whether one that adds several parts at once
+        # leaves it to the strategy who carries it out.
+        self.realizations: set[str] = set()
+        self.adds_parts = False
+        self._transfers = 0
         # File and line that operations are to name, if not those of the caller.
         self._place = place
         self._context = new_context()
@@ -161,24 +160,6 @@ class PlanBody:
     def grid(self) -> Mesh:
         """The ranks as a grid, with their places and groups."""
         return Mesh(self.mesh)
-
-    @property
-    def realizations(self) -> set[str]:
-        """The realizations that transfers of the plan name, as chunk IR spells them."""
-        named = {
-            str(op.attributes["realization"])
-            for op in _walk(self._op)
-            if "realization" in op.attributes
-        }
-        return {text.removeprefix("#chunk<realization ").removesuffix(">") for text in named}
-
-    @property
-    def adds_parts(self) -> bool:
-        """Whether a transfer adds several parts at once, and leaves it to the strategy who carries it out."""
-        return any(
-            "parts" in op.attributes and "realization" not in op.attributes
-            for op in _walk(self._op)
-        )
 
     @property
     def text(self) -> str:
@@ -221,9 +202,25 @@ class PlanBody:
         finally:
             self._place = outer
 
+    def expect_transfers(self, count: int) -> None:
+        """Checks that so many more transfers still go into the plan, before they are added one by one.
+
+        Raises:
+            PlanError: They do not.
+        """
+        if self._transfers + count > MOST_TRANSFERS:
+            raise PlanError(
+                f"plan {self.name}: expects at most {MOST_TRANSFERS} transfers, but {self.world_size} ranks would have "
+                f"{self._transfers + count}; use fewer ranks or buffers"
+            )
+
     def copy_module(self) -> ir.Module:
         """The plan as it is now, as another module in the same context, which is costly to make."""
-        return parse(self.text_with_locations, self._context)
+        with self._context, ir.Location.unknown():
+            module = ir.Module.create()
+            with ir.InsertionPoint(module.body):
+                self._op.operation.clone()
+        return module
 
     def _own_buffer(self, name: str, buffer: Buffer) -> Buffer:
         if not isinstance(buffer, Buffer):
@@ -275,15 +272,15 @@ class PlanBody:
                 )
         return [token.value for token in tokens]
 
-    def _checked_token(self, op: ir.OpView) -> Token:
-        self._checked(op)
+    def _checked_token(self, op: ir.OpView, realization: str | None = None) -> Token:
+        self._checked(op, realization)
         token = Token(op.results[0], self)
         if self._inner is None:
             self.tokens.append(token)
         return token
 
-    def _checked(self, op: ir.OpView) -> None:
-        """Verifies a new operation, and takes it out again if it breaks a rule."""
+    def _checked(self, op: ir.OpView, realization: str | None = None) -> None:
+        """Verifies a new operation, and takes it out again if it breaks a rule; else notes the realization it names."""
         # What rules of the plan itself look at: names of buffers, and how many kernels there are.
         checked = self._op if isinstance(op, ops.BufferOp | ops.KernelOp) else op
         try:
@@ -292,6 +289,8 @@ class PlanBody:
         except PlanError:
             op.operation.erase()
             raise
+        if realization is not None:
+            self.realizations.add(realization)
 
     @contextmanager
     def _here(self) -> Iterator[ir.Location]:

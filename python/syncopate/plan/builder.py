@@ -228,6 +228,7 @@ class Plan(Collectives, SpmdPlan, TilesPlan):
         after: Iterable[Token],
         realization: str | None,
     ) -> Token:
+        self.expect_transfers(1)
         given: Sequence[Any] = src if isinstance(src, list | tuple) else [src]
         parts = [self._own_chunk("src", part) for part in given]
         step = _find_step(parts)
@@ -257,7 +258,10 @@ class Plan(Collectives, SpmdPlan, TilesPlan):
                 count_at=None if how.count is None else how.count[1],
                 realization=to_enum("realization", realization, ops.Realization),
             )
-            return self._checked_token(op)
+            token = self._checked_token(op, realization)
+        self._transfers += 1
+        self.adds_parts |= step is not None and realization is None
+        return token
 
     def _count(self, rows: Chunk | None, past: int) -> tuple[ir.Value, list[int]] | None:
         before = to_integer("past", past)

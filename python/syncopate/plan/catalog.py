@@ -1,16 +1,15 @@
 """Plans of any collective by any algorithm, on any mesh: what `list_templates` lists, `make_plan` makes.
 
-With one algorithm, the plan has the collective itself, which the passes decompose. With one for each dimension of the
-mesh, a gather goes along the first dimension, then, with all that a rank then has, along the next, and a sum the other
-way, so that each block crosses to another node once. A swizzle is another order in which members take one another.
-What the passes do not make stands in the plan as transfers, which claim to be the collective, so that the compiler
-proves it.
+What passes decompose is in the plan as the collective itself, with its algorithm. With one algorithm for each dimension
+of the mesh, a gather goes along the first dimension, then, with all that a rank then has, along the next, and a sum the
+other way, so that each block crosses to another node once. A swizzle is another order in which members take one
+another. Both stand in the plan as transfers, which claim to be the collective, so that the compiler proves it.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from syncopate.choices import Algorithm, Direction, Swizzle
@@ -19,9 +18,10 @@ from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan, shard
 from syncopate.plan.exchanges import exchange_blocks, exchange_by_levels
 from syncopate.plan.kinds import Collective
-from syncopate.plan.loops import Hand, broadcast, gather, reverse
+from syncopate.plan.loops import Hand, broadcast, gather, reduce
 from syncopate.plan.mesh import Mesh
 from syncopate.plan.moves import Moves
+from syncopate.plan.sums import give_back
 from syncopate.strategy import Strategy
 
 __all__ = ["Template", "TemplatePlan", "list_templates", "make_plan"]
@@ -51,11 +51,11 @@ class Template:
     @property
     def is_operation(self) -> bool:
         """Whether the passes decompose the collective itself."""
-        two_level = (
-            self.collective is Collective.ALL_TO_ALL
-            and self.algorithms[0] is Algorithm.HIERARCHICAL
-        )
-        return len(self.algorithms) == 1 and self.swizzle is Swizzle.SHIFT and not two_level
+        if self.collective is Collective.ALL_TO_ALL:
+            known = self.algorithms == (Algorithm.DIRECT,)
+        else:
+            known = len(self.algorithms) == 1 or self.algorithms == (Algorithm.DIRECT,) * 2
+        return known and self.swizzle is Swizzle.SHIFT
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,15 @@ def make_plan(
     )
 
 
+@dataclass(frozen=True)
+class _Level:
+    """Groups of ranks that follow an algorithm, and the blocks that each rank has when a gather comes to them."""
+
+    algorithm: Algorithm
+    groups: list[tuple[int, ...]]
+    held: dict[int, list[int]]
+
+
 class _Maker:
     def __init__(
         self,
@@ -175,10 +184,11 @@ class _Maker:
             raise PlanError(
                 "tiles: expects False for a broadcast: tiles of all ranks write to the place where it arrives"
             )
+        # Directly along two dimensions is what passes call hierarchical.
+        several = len(template.algorithms) > 1 and 1 not in self.grid.shape
+        self.algorithm = Algorithm.HIERARCHICAL if several else template.algorithms[0]
         if template.is_operation:
-            self.plan.follow(
-                Strategy(algorithm=template.algorithms[0], direction=direction, splits=splits)
-            )
+            self.plan.follow(Strategy(algorithm=self.algorithm, direction=direction, splits=splits))
         self.moves = Moves(self.plan, direction=direction)
 
     def make(self, shape: tuple[int, ...], kernel: bool) -> TemplatePlan:
@@ -186,7 +196,7 @@ class _Maker:
         staged = list(self.plan.tokens)
         blocks = [self._cut(block) for block in shard(result, 0, len(self.ranks))]
         if self.template.is_operation:
-            algorithm, direction = self.template.algorithms[0].value, self.direction.value
+            algorithm, direction = self.algorithm.value, self.direction.value
             self._add_collective(given, result, staged, algorithm=algorithm, direction=direction)
         else:
             self._add_transfers(given, result, blocks)
@@ -194,10 +204,7 @@ class _Maker:
             with self.plan.claim(after=self.plan.tokens):
                 self._add_collective(given, result, before)
         if self.tiles:
-            for rank, block in enumerate(shard(result, 0, len(self.ranks))):
-                part = block if self.kind is Collective.REDUCE_SCATTER else result[:]
-                if part is not None:
-                    self.plan.output(part, rank=rank)
+            give_back(self.plan, self.kind, result)
         if kernel:
             touched = given if self.tiles else result
             rows = max(1, -(-touched.shape[0] // len(self.ranks)))
@@ -316,67 +323,64 @@ class _Maker:
             else:
                 exchange_blocks(given, result, world, self.template.swizzle, self._copy)
             return
+        levels = list(self._levels())
         if self.kind is Collective.BROADCAST:
-            hands = self._broadcast()
-            whole = [self._cut(result[:])]
+            hands, whole = self._broadcast(levels), [self._cut(result[:])]
         else:
-            hands, whole = list(self._gather()), [list(block) for block in blocks]
+            hands, whole = self._hands(gather, levels), [list(block) for block in blocks]
 
-        def pieces(hand: Hand) -> Iterator[Chunk]:
-            for piece in whole[hand.block]:
-                if hand.part is None:
-                    yield piece
-                else:
+        def pieces(hands: Iterable[Hand]) -> Iterator[tuple[Chunk, int, int]]:
+            for hand in hands:
+                for piece in whole[hand.block]:
                     # A piece of one row goes one way around.
-                    yield from self._cut(piece, 2)[hand.part : hand.part + 1]
+                    part = hand.part
+                    parts = [piece] if part is None else self._cut(piece, 2)[part : part + 1]
+                    yield from ((each, hand.src, hand.dst) for each in parts)
 
         if self.kind.reduces:
-            for hand in reverse(hands):
-                for piece in pieces(hand):
-                    self.moves.add(piece, hand.src, hand.dst, reduction=self.reduction)
+            for piece, src, dst in pieces(self._hands(reduce, levels[::-1])):
+                self.moves.add(piece, src, dst, reduction=self.reduction)
         if self.kind is not Collective.REDUCE_SCATTER:
-            for hand in hands:
-                for piece in pieces(hand):
-                    self.moves.copy(piece, hand.src, hand.dst)
+            for piece, src, dst in pieces(hands):
+                self.moves.copy(piece, src, dst)
 
-    def _levels(self) -> Iterator[tuple[Algorithm, list[tuple[int, ...]]]]:
-        """By level, its algorithm, and the groups of ranks in which it is followed."""
+    def _levels(self) -> Iterator[_Level]:
+        """The levels in the order in which a gather comes to them."""
         algorithms = self.template.algorithms
+        dims = [[dim] for dim in range(len(algorithms)) if self.grid.shape[dim] > 1]
         if len(algorithms) == 1:
-            yield algorithms[0], [tuple(self.ranks)]
-            return
-        for dim, algorithm in enumerate(algorithms):
-            if self.grid.shape[dim] > 1:
-                yield algorithm, list(self.grid.groups(dim))
-
-    def _gather(self) -> Iterator[Hand]:
-        """Hand-overs between ranks that bring all blocks to all."""
+            dims = [list(range(len(self.grid.shape)))]
         held = {rank: [rank] for rank in self.ranks}
-        for algorithm, groups in self._levels():
-            # All groups take the same step together.
-            for hand in gather(len(groups[0]), algorithm, self.template.swizzle):
-                for group in groups:
-                    for block in held[group[hand.block]]:
-                        yield Hand(group[hand.src], group[hand.dst], block, hand.part)
-            for group in groups:
-                everything = [block for rank in group for block in held[rank]]
-                held.update(dict.fromkeys(group, everything))
+        for axes in dims:
+            groups = list(self.grid.groups(*axes))
+            yield _Level(algorithms[axes[0]], groups, held)
+            held = {
+                rank: [block for member in group for block in held[member]]
+                for group in groups
+                for rank in group
+            }
 
-    def _broadcast(self) -> list[Hand]:
+    def _hands(
+        self, loop: Callable[[int, Algorithm, Swizzle], Iterator[Hand]], levels: Iterable[_Level]
+    ) -> Iterator[Hand]:
+        """Hand-overs between ranks, level by level."""
+        for level in levels:
+            # All groups take the same step together.
+            for hand in loop(len(level.groups[0]), level.algorithm, self.template.swizzle):
+                for group in level.groups:
+                    for block in level.held[group[hand.block]]:
+                        yield Hand(group[hand.src], group[hand.dst], block, hand.part)
+
+    def _broadcast(self, levels: Iterable[_Level]) -> Iterator[Hand]:
         """Hand-overs between ranks that bring block 0 from the root to all."""
-        hands, holders = [], {self.root}
-        for algorithm, groups in self._levels():
-            for group in groups:
-                if not holders.isdisjoint(group):
-                    (root,) = (place for place, rank in enumerate(group) if rank in holders)
-                    hands += [
-                        Hand(group[hand.src], group[hand.dst], 0, hand.part)
-                        for hand in broadcast(len(group), root, algorithm)
-                    ]
-            holders.update(
-                rank for group in groups if not holders.isdisjoint(group) for rank in group
-            )
-        return hands
+        holders = {self.root}
+        for level in levels:
+            reached = [group for group in level.groups if not holders.isdisjoint(group)]
+            for group in reached:
+                (root,) = (place for place, rank in enumerate(group) if rank in holders)
+                for hand in broadcast(len(group), root, level.algorithm):
+                    yield Hand(group[hand.src], group[hand.dst], 0, hand.part)
+            holders.update(*reached)
 
     def _copy(self, src: Chunk, src_rank: int, dst_rank: int, dst: Chunk) -> None:
         """Copies piece by piece."""

@@ -211,4 +211,4 @@ class Collectives(PlanBody):
                 direction=to_enum("direction", direction, ops.Direction),
                 realization=to_enum("realization", realization, ops.Realization),
             )
-            return self._checked_token(op)
+            return self._checked_token(op, realization)

@@ -9,7 +9,7 @@ from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan
 from syncopate.plan.sequence import SequenceShards, Sharding
-from syncopate.plan.sums import add_transfer, spelled
+from syncopate.plan.sums import add_transfer, produce_everywhere, spelled
 from syncopate.strategy import Strategy
 
 __all__ = ["gather_heads", "scatter_heads"]
@@ -44,20 +44,21 @@ def scatter_heads(
         The token that every rank has all that it gets.
 
     Raises:
-        PlanError: A rank has no rows, shapes do not fit each other, or a rule of the plan is broken.
+        PlanError: Shapes do not fit each other, or a rule of the plan is broken.
     """
     strategy = strategy or Strategy()
     plan.follow(strategy)
     _check_shards(plan, shards)
     for given, received, parts in exchanges:
         _check_shapes(given, received, parts, shards, groups)
-        for rank in range(plan.world_size):
+        for rank in _owners(shards):
             plan.input(given[: _count_rows(shards, rank)], rank=rank)
+    plan.expect_transfers(groups * plan.world_size * len(_owners(shards)) * len(exchanges))
     arrived = []
     for group, distance in itertools.product(range(groups), range(plan.world_size)):
         for rank in range(plan.world_size):
             origin = (rank + distance) % plan.world_size
-            for given, received, parts in exchanges:
+            for given, received, parts in exchanges if origin in _owners(shards) else ():
                 columns = _piece(received.shape[1], group, groups)
                 src, dst = _match(given, received, parts[rank], columns, shards, origin)
                 arrived.append(add_transfer(plan, src, dst, origin, rank, [], strategy))
@@ -90,7 +91,7 @@ def gather_heads(
         groups: As for `scatter_heads`.
 
     Returns:
-        By rank, the token that its rows are there.
+        By rank, the token that its rows are there; of a rank without any, that all are.
 
     Raises:
         PlanError: As for `scatter_heads`.
@@ -100,7 +101,8 @@ def gather_heads(
     _check_shards(plan, shards)
     _check_shapes(returned, computed, parts, shards, groups)
     ranks = range(plan.world_size)
-    made = [plan.produce(computed[:], rank=rank) for rank in ranks]
+    plan.expect_transfers(groups * len(ranks) * len(_owners(shards)))
+    made = produce_everywhere(plan, computed)
     # By rank, how many before it compute the same.
     number = [list(parts[:rank]).count(parts[rank]) for rank in ranks]
     slots = None
@@ -112,6 +114,8 @@ def gather_heads(
     for group, distance in itertools.product(range(groups), ranks):
         for source in ranks:
             owner = (source + distance) % plan.world_size
+            if owner not in _owners(shards):
+                continue
             columns = _piece(computed.shape[1], group, groups)
             dst, src = _match(returned, computed, parts[source], columns, shards, owner)
             _, tokens = arrived.setdefault((owner, parts[source][0], group), (dst, []))
@@ -132,9 +136,10 @@ def gather_heads(
             )
             tokens = [added]
         done[owner] += tokens
-    for rank in ranks:
+    for rank in _owners(shards):
         plan.output(returned[: _count_rows(shards, rank)], rank=rank)
-    return [plan.join(tokens) for tokens in done]
+    everything = [token for tokens in done for token in tokens]
+    return [plan.join(tokens or everything) for tokens in done]
 
 
 def _slot(slots: Buffer, dst: Chunk, number: int, shards: SequenceShards) -> Chunk:
@@ -142,6 +147,11 @@ def _slot(slots: Buffer, dst: Chunk, number: int, shards: SequenceShards) -> Chu
     (row, column), (rows, columns) = dst.offsets, dst.sizes
     first = (number - 1) * shards.rows + row
     return slots[first : first + rows, column : column + columns]
+
+
+def _owners(shards: SequenceShards) -> range:
+    """The ranks that have rows: all but the last ones of a short sequence."""
+    return range(-(-shards.length // shards.block))
 
 
 def _count_rows(shards: SequenceShards, rank: int) -> int:
@@ -176,11 +186,6 @@ def _check_shards(plan: Plan, shards: SequenceShards) -> None:
         raise PlanError(
             "shards: expects Sharding.CONTIGUOUS for heads, each of which takes all of the sequence, but got "
             f"{shards.sharding}"
-        )
-    if not shards.ranges(plan.world_size - 1):
-        raise PlanError(
-            f"shards: expects elements for each of {plan.world_size} ranks, but {shards.length} in blocks of "
-            f"{shards.block} are none for rank {plan.world_size - 1}"
         )
 
 

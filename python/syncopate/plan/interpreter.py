@@ -20,6 +20,7 @@ from syncopate.ir import new_context, parse
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.affine import to_function
+from syncopate.plan.plan_file import only_plan
 
 __all__ = ["Contents", "Memory", "interpret_plan", "place_input"]
 
@@ -66,7 +67,7 @@ def interpret_plan(
         SyncopateError: Inputs do not fit the plan, or it holds an operation that has no meaning here.
     """
     module = parse(plan, new_context()) if isinstance(plan, str) else plan
-    op = _find_plan(module)
+    op = module if isinstance(module, ops.PlanOp) else only_plan(module)
     body = op.regions[0].blocks[0].operations
     run = _Run(math.prod(op.attributes["mesh"]), inputs, _storage_types(body, inputs))
     for step in body:
@@ -89,15 +90,6 @@ def place_input(given: Array, regions: Sequence[tuple[slice, ...]]) -> Iterator[
     """
     for region in regions:
         yield given if len(regions) == 1 else given[region]
-
-
-def _find_plan(module: ir.Module | ir.OpView) -> ir.OpView:
-    if isinstance(module, ops.PlanOp):
-        return module
-    plans = [op for op in module.body.operations if isinstance(op, ops.PlanOp)]
-    if len(plans) != 1:
-        raise PlanError(f"module: expects one chunk.plan, but got {len(plans)}")
-    return plans[0]
 
 
 def _storage_types(

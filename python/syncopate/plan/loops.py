@@ -1,7 +1,8 @@
 """Ready-made loops over ranks and steps: which of some members sends which block to which other, and when.
 
-Each loop is over hand-overs, in an order in which they can be made. All of them gather: in the end, every member has
-the block of every other, which it has been handed once. Backwards, and with ends exchanged, they are sums: `reverse`.
+Each loop is over hand-overs, in an order in which they can be made; those of algorithms are what passes make of a
+collective. All but `reduce` and `broadcast` gather: in the end, every member has the block of every other, which it has
+been handed once. Backwards, and with ends exchanged, they are sums: `reverse`.
 
     for hand in ring(4):
         moves.copy(blocks[hand.block], hand.src, hand.dst)
@@ -15,8 +16,22 @@ from dataclasses import dataclass
 
 from syncopate.choices import Algorithm, Swizzle
 from syncopate.errors import PlanError
+from syncopate.ir import run_pipeline
+from syncopate.mlir.dialects import chunk as ops
+from syncopate.plan.builder import Plan
+from syncopate.plan.kinds import Collective
+from syncopate.plan.plan_file import only_plan
 
-__all__ = ["Hand", "broadcast", "exchange", "gather", "recursive_doubling", "reverse", "ring"]
+__all__ = [
+    "Hand",
+    "broadcast",
+    "exchange",
+    "gather",
+    "recursive_doubling",
+    "reduce",
+    "reverse",
+    "ring",
+]
 
 
 @dataclass(frozen=True)
@@ -62,12 +77,7 @@ def ring(members: int, *, both_ways: bool = False) -> Iterator[Hand]:
         members: Number of members.
         both_ways: Whether part 1 of each block goes the other way around.
     """
-    for step in range(members - 1):
-        for src in range(members):
-            part = 0 if both_ways else None
-            yield Hand(src, (src + 1) % members, (src - step) % members, part)
-            if both_ways:
-                yield Hand(src, (src - 1) % members, (src + step) % members, 1)
+    return gather(members, Algorithm.BIDIRECTIONAL_RING if both_ways else Algorithm.RING)
 
 
 def recursive_doubling(members: int) -> Iterator[Hand]:
@@ -76,36 +86,29 @@ def recursive_doubling(members: int) -> Iterator[Hand]:
     Raises:
         PlanError: The number of members is no power of two.
     """
-    if members & (members - 1):
-        raise PlanError(
-            f"algorithm: recursive_doubling expects a power of two of members, but got {members}"
-        )
-    distance = 1
-    while distance < members:
-        for src in range(members):
-            first = src & -distance
-            for block in range(first, first + distance):
-                yield Hand(src, src ^ distance, block)
-        distance *= 2
+    return gather(members, Algorithm.RECURSIVE_DOUBLING)
 
 
 def gather(members: int, algorithm: Algorithm, swizzle: Swizzle = Swizzle.SHIFT) -> Iterator[Hand]:
-    """The loop of an algorithm.
+    """The loop of an algorithm; a swizzle is another order of the direct one.
 
     Raises:
         PlanError: The algorithm does not apply, or is hierarchical, which is one for each dimension of a mesh.
     """
-    match algorithm:
-        case Algorithm.DIRECT:
-            return exchange(members, swizzle)
-        case Algorithm.RING | Algorithm.BIDIRECTIONAL_RING:
-            return ring(members, both_ways=algorithm is Algorithm.BIDIRECTIONAL_RING)
-        case Algorithm.RECURSIVE_DOUBLING:
-            return recursive_doubling(members)
-        case _:
-            raise PlanError(
-                f"algorithm: expects one for each dimension, but got {algorithm.value} for one of them"
-            )
+    if swizzle is not Swizzle.SHIFT:
+        return exchange(members, swizzle)
+    return _ask_passes(Collective.ALL_GATHER, members, algorithm)
+
+
+def reduce(members: int, algorithm: Algorithm, swizzle: Swizzle = Swizzle.SHIFT) -> Iterator[Hand]:
+    """Each block, from member to member as it is added up, to the member that it belongs to; otherwise like `gather`.
+
+    Raises:
+        PlanError: As for `gather`.
+    """
+    if swizzle is not Swizzle.SHIFT:
+        return iter(reverse(exchange(members, swizzle)))
+    return _ask_passes(Collective.REDUCE_SCATTER, members, algorithm)
 
 
 def broadcast(members: int, root: int, algorithm: Algorithm) -> Iterator[Hand]:
@@ -114,26 +117,40 @@ def broadcast(members: int, root: int, algorithm: Algorithm) -> Iterator[Hand]:
     Raises:
         PlanError: The algorithm is hierarchical.
     """
-    match algorithm:
-        case Algorithm.DIRECT:
-            yield from (Hand(root, (root + far) % members, root) for far in range(1, members))
-        case Algorithm.RING | Algorithm.BIDIRECTIONAL_RING:
-            for far in range(members - 1):
-                both_ways = algorithm is Algorithm.BIDIRECTIONAL_RING
-                part = 0 if both_ways else None
-                yield Hand((root + far) % members, (root + far + 1) % members, root, part)
-                if both_ways:
-                    yield Hand((root - far) % members, (root - far - 1) % members, root, 1)
-        case Algorithm.RECURSIVE_DOUBLING:
-            have = 1
-            while have < members:
-                for far in range(min(have, members - have)):
-                    yield Hand((root + far) % members, (root + far + have) % members, root)
-                have *= 2
+    hands = _ask_passes(Collective.BROADCAST, members, algorithm, root)
+    return (dataclasses.replace(hand, block=root) for hand in hands)
+
+
+def _ask_passes(
+    kind: Collective, members: int, algorithm: Algorithm, root: int = 0
+) -> Iterator[Hand]:
+    """What `chunk-decompose-collectives` makes of a collective, so that each algorithm stands there alone."""
+    if algorithm is Algorithm.HIERARCHICAL:
+        raise PlanError(
+            f"algorithm: expects one for each dimension, but got {algorithm.value} for one of them"
+        )
+    if members < 2:
+        return
+    parts = 2 if algorithm is Algorithm.BIDIRECTIONAL_RING else 1
+    plan = Plan("loop", [members])
+    # Each part is a row, and a broadcast has one block.
+    rows = parts if kind is Collective.BROADCAST else members * parts
+    buffer = plan.buffer("blocks", (rows,), "i8")
+    match kind:
+        case Collective.ALL_GATHER:
+            plan.all_gather(buffer, algorithm=algorithm.value)
+        case Collective.REDUCE_SCATTER:
+            plan.reduce_scatter(buffer, algorithm=algorithm.value)
         case _:
-            raise PlanError(
-                f"algorithm: expects one for each dimension, but got {algorithm.value} for one of them"
-            )
+            plan.broadcast(buffer, root=root, algorithm=algorithm.value)
+    module = plan.copy_module()
+    run_pipeline(module, "chunk.plan(chunk-decompose-collectives)")
+    for op in only_plan(module).regions[0].blocks[0].operations:
+        if isinstance(op, ops.PutOp):
+            (begin,), (size,) = op.src_offsets, op.sizes
+            for row in range(begin, begin + size):
+                block, part = divmod(row, parts)
+                yield Hand(op.src_rank.value, op.dst_rank.value, block, part if parts > 1 else None)
 
 
 def reverse(hands: Iterable[Hand]) -> list[Hand]:

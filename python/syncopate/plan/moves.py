@@ -6,27 +6,14 @@ of the two writes them. The order in which they are added is thus a legal one, a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
 
 from syncopate.choices import Direction
 from syncopate.plan.body import Chunk, Token
 from syncopate.plan.builder import Plan
+from syncopate.plan.dependences import Dependences, Region
 
 __all__ = ["Moves"]
-
-_MOST_TRACED: Final = 1 << 14
-"""Transfers up to which those are left out that another one comes after; with more, all are named."""
-
-
-@dataclass
-class _Uses:
-    """Who has used a rank's buffer: regions with numbers of tokens, those only that nobody has written over since."""
-
-    writes: list[tuple[Chunk, int]] = field(default_factory=list)
-    reads: list[tuple[Chunk, int]] = field(default_factory=list)
 
 
 class Moves:
@@ -55,19 +42,18 @@ class Moves:
         self.plan, self.direction, self.after = plan, direction, list(after)
         self.tokens: list[Token] = []
         self._known: list[Token] = []
-        # By number of a token, those before it, one bit each.
-        self._before: list[int] = []
-        self._uses: dict[tuple[int, str], _Uses] = defaultdict(_Uses)
+        self._dependences = Dependences()
 
     def produced(self, chunk: Chunk, rank: int) -> Token:
         """Says that tiles of a rank compute a chunk, as `Plan.produce` does; transfers of it come after them."""
         token = self.plan.produce(chunk, rank=rank)
-        self._note(token, (), None, (rank, chunk))
+        self._dependences.note([], [_region(chunk, rank)])
+        self._known.append(token)
         return token
 
     def copy(self, src: Chunk, src_rank: int, dst_rank: int, dst: Chunk | None = None) -> Token:
         """Copies a chunk from one rank to another, to the same place if no other is given."""
-        return self._move(src, src_rank, dst_rank, dst, None)
+        return self.move(src, src_rank, dst_rank, dst)
 
     def add(
         self,
@@ -79,71 +65,48 @@ class Moves:
         reduction: str = "sum",
     ) -> Token:
         """Combines a chunk of one rank with what is at another."""
-        return self._move(src, src_rank, dst_rank, dst, reduction)
+        return self.move(src, src_rank, dst_rank, dst, reduction=reduction)
 
-    def _move(
-        self, src: Chunk, src_rank: int, dst_rank: int, dst: Chunk | None, reduction: str | None
+    def move(
+        self,
+        src: Chunk,
+        src_rank: int,
+        dst_rank: int,
+        dst: Chunk | None = None,
+        *,
+        reduction: str | None = None,
+        direction: Direction | None = None,
+        realization: str | None = None,
     ) -> Token:
+        """Copies a chunk, or combines it with what is there.
+
+        Args:
+            src: The chunk.
+            src_rank: The rank that has it.
+            dst_rank: The rank that gets it.
+            dst: Where to; by default to the same place.
+            reduction: sum, max or min, if it is combined.
+            direction: Who carries it out; by default who does all others.
+            realization: How it is carried out, if the strategy is not to choose.
+        """
         target = src if dst is None else dst
-        source, place = (src_rank, src), (dst_rank, target)
-        needed = self._find(source, place)
-        add = self.plan.put if self.direction is Direction.PUSH else self.plan.get
-        token = add(
+        uses = [_region(src, src_rank)], [_region(target, dst_rank)]
+        needed = self._dependences.find(*uses)
+        pushes = (direction or self.direction) is Direction.PUSH
+        token = (self.plan.put if pushes else self.plan.get)(
             src,
             target,
             src_rank=src_rank,
             dst_rank=dst_rank,
             reduction=reduction,
             after=[*self.after, *(self._known[number] for number in needed)],
+            realization=realization,
         )
+        self._dependences.note(*uses, needed)
+        self._known.append(token)
         self.tokens.append(token)
-        self._note(token, needed, source, place)
         return token
 
-    def _find(self, source: tuple[int, Chunk], place: tuple[int, Chunk]) -> list[int]:
-        """Numbers of tokens to come after, without those that others of them come after."""
-        read, written = (self._uses[rank, chunk.buffer.name] for rank, chunk in (source, place))
-        found = {number for chunk, number in read.writes if _overlap(chunk, source[1])}
-        for chunk, number in (*written.writes, *written.reads):
-            if _overlap(chunk, place[1]):
-                found.add(number)
-        if len(self._known) > _MOST_TRACED:
-            return sorted(found)
-        covered = 0
-        for number in found:
-            covered |= self._before[number]
-        return sorted(number for number in found if not covered >> number & 1)
 
-    def _note(
-        self,
-        token: Token,
-        needed: Iterable[int],
-        source: tuple[int, Chunk] | None,
-        place: tuple[int, Chunk],
-    ) -> None:
-        number, before = len(self._known), 0
-        self._known.append(token)
-        if number <= _MOST_TRACED:
-            for other in needed:
-                before |= self._before[other] | 1 << other
-            self._before.append(before)
-        if source is not None:
-            self._uses[source[0], source[1].buffer.name].reads.append((source[1], number))
-        written = self._uses[place[0], place[1].buffer.name]
-        for uses in (written.writes, written.reads):
-            uses[:] = [use for use in uses if use[1] == number or not _covers(place[1], use[0])]
-        written.writes.append((place[1], number))
-
-
-def _overlap(one: Chunk, other: Chunk) -> bool:
-    return all(
-        a < b + m and b < a + n
-        for a, n, b, m in zip(one.offsets, one.sizes, other.offsets, other.sizes, strict=True)
-    )
-
-
-def _covers(one: Chunk, other: Chunk) -> bool:
-    return all(
-        a <= b and b + m <= a + n
-        for a, n, b, m in zip(one.offsets, one.sizes, other.offsets, other.sizes, strict=True)
-    )
+def _region(chunk: Chunk, rank: int) -> Region:
+    return Region((rank, chunk.buffer.name), chunk.offsets, chunk.sizes)

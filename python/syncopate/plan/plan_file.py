@@ -36,22 +36,40 @@ def schedule_plan(text: str, options: str = "", *, file: str = "") -> Schedule:
       SyncopateError: an option is unknown or has no such value.
     """
     module = _lower(text, options, file)
-    plans = [op for op in module.body.operations if isinstance(op, chunk.PlanOp)]
-    if len(plans) != 1:
-        raise PlanError(f"{file or 'module'}: expects one chunk.plan, but got {len(plans)}")
-    if not any(isinstance(op, chunk.KernelOp) for op in plans[0].regions[0].blocks[0].operations):
-        name = plans[0].attributes["sym_name"].value
+    plan = only_plan(module, file)
+    if not any(isinstance(op, chunk.KernelOp) for op in plan.regions[0].blocks[0].operations):
+        name = plan.attributes["sym_name"].value
         raise PlanError(
             f"{file or 'module'}: plan {name} has no chunk.kernel, so there are no tiles to schedule; add one behind "
             'its transfers: chunk.kernel @k tiles [4, 8] ctas 8 args(%a as "a") after(%t) : !buf '
             '{ chunk.footprint read "a" at affine_map<(m, n) -> (m * 128, 0)> sizes [128, 512] } (see docs/plans.md)'
         )
-    return read_schedule(plans[0])
+    return read_schedule(plan)
 
 
 def lower_plan(text: str, options: str = "") -> str:
     """The module after `syncopate-plan-pipeline`, as `syncopate-opt` prints it; otherwise like `schedule_plan`."""
     return str(_lower(text, options, ""))
+
+
+def decompose_plan(text: str, options: str = "", *, file: str = "") -> ir.Module:
+    """The module with transfers as they will be, decomposed and split; otherwise like `schedule_plan`.
+
+    It needs no kernel. What the pipeline goes on with gives transfers realizations, and the kernel an order.
+    """
+    return _lower(text, options, file, last="chunk-check-claims")
+
+
+def only_plan(module: ir.Module, file: str = "") -> ir.OpView:
+    """The plan of a module, which has to be kept as long as this is.
+
+    Raises:
+      PlanError: the module has none, or several.
+    """
+    plans = [op for op in module.body.operations if isinstance(op, chunk.PlanOp)]
+    if len(plans) != 1:
+        raise PlanError(f"{file or 'module'}: expects one chunk.plan, but got {len(plans)}")
+    return plans[0]
 
 
 def check_options(options: str) -> None:
@@ -91,9 +109,9 @@ def find_accesses(program: Any) -> tuple[Access, ...]:
     return tuple(access for access in accesses or () if not access.writes)
 
 
-def _lower(text: str, options: str, file: str) -> ir.Module:
+def _lower(text: str, options: str, file: str, last: str | None = None) -> ir.Module:
     check_options(options)
     with name_file(file):
         module = parse(text, new_context())
-        run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}")
+        run_pipeline(module, f"syncopate-plan-pipeline{{{options}}}", last=last)
     return module

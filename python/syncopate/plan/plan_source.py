@@ -10,7 +10,7 @@ from pathlib import Path
 from syncopate.errors import SyncopateError
 from syncopate.plan import Plan
 
-__all__ = ["read_plan_text"]
+__all__ = ["read_plan_text", "read_text"]
 
 _EXPECTED = (
     "a module in chunk IR with one plan, or a Python file whose name ends in .py (docs/plans.md)"
@@ -25,17 +25,32 @@ def read_plan_text(source: str) -> tuple[str, str]:
     Raises:
         SyncopateError: The file cannot be read, or ends with an error, or leaves no plan, or several.
     """
+    if not source:
+        raise SyncopateError("file: expects the name of a file, but got an empty one")
     file, _, name = source.rpartition(":")
     if file.endswith(".py"):
         return _run(file, name), file
     if source.endswith(".py"):
         return _run(source, None), source
+    return read_text(source, _EXPECTED), source
+
+
+def read_text(source: str, expected: str) -> str:
+    """The text of a file.
+
+    Args:
+        source: The file.
+        expected: What is expected of it, for errors.
+
+    Raises:
+        SyncopateError: It cannot be read, or is no text.
+    """
     try:
-        return Path(source).read_text(encoding="utf-8"), source
+        return Path(source).read_text(encoding="utf-8")
     except OSError as error:
         raise SyncopateError(f"file: cannot read {source}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SyncopateError(f"file: {source} is no text; expects {_EXPECTED}") from None
+        raise SyncopateError(f"file: {source} is no text; expects {expected}") from None
     except ValueError as error:
         raise SyncopateError(f"file: cannot read {source!r}: {error}") from None
 

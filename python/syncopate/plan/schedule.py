@@ -16,7 +16,7 @@ from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan.affine import Expression, to_function
 from syncopate.plan.slots import place_slots
-from syncopate.runtime.interface import BufferSpec, Region, SignalLayout, Table
+from syncopate.tables import BufferSpec, Region, SignalLayout, Table
 
 __all__ = ["Access", "Schedule", "read_schedule"]
 

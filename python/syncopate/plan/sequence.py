@@ -6,7 +6,7 @@ import enum
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from syncopate.choices import Algorithm
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Token
 from syncopate.plan.builder import Plan
+from syncopate.plan.loops import Hand, gather
 from syncopate.plan.sums import add_transfer, spelled
 from syncopate.strategy import Strategy
 
@@ -155,18 +156,23 @@ def gather_sequence(
     buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
     strategy = strategy or Strategy()
     shards.check(plan, buffers)
-    routes = _ROUTES.get(Algorithm(strategy.algorithm))
-    if routes is None:
+    algorithm = Algorithm(strategy.algorithm)
+    if algorithm not in (Algorithm.DIRECT, Algorithm.RING, Algorithm.HIERARCHICAL):
         raise PlanError(
             f"strategy: expects algorithm direct, ring or hierarchical for a sequence, but got "
             f"{spelled(strategy.algorithm)}"
         )
     plan.follow(strategy)
+    blocks = sum(len(shards.ranges(rank)) for rank in range(shards.world_size))
+    plan.expect_transfers(blocks * (shards.world_size - 1) * len(buffers))
     for buffer in buffers:
         for rank in range(shards.world_size):
             for begin, end in shards.ranges(rank):
                 plan.input(buffer[begin:end], rank=rank)
-    arrived = _pass_blocks(plan, buffers, shards, routes(plan), strategy)
+    world = plan.world_size
+    hierarchical = algorithm is Algorithm.HIERARCHICAL
+    hands = _around_nodes(world, plan.mesh[-1]) if hierarchical else gather(world, algorithm)
+    arrived = _pass_blocks(plan, buffers, shards, hands, strategy)
     if shards.sharding is Sharding.CONTIGUOUS:
         for buffer in buffers:
             with plan.claim(after=arrived):
@@ -174,78 +180,45 @@ def gather_sequence(
     return plan.join(arrived)
 
 
-@dataclass(frozen=True)
-class _Hop:
-    """One rank's part of the sequence comes to another rank, from one that has it."""
-
-    origin: int
-    source: int
-    rank: int
-
-
-def _straight(plan: Plan) -> Iterator[_Hop]:
-    """Each rank's part comes from itself, that of near ranks first."""
-    world = plan.world_size
-    for distance, rank in itertools.product(range(1, world), range(world)):
-        origin = (rank - distance) % world
-        yield _Hop(origin, origin, rank)
-
-
-def _around(plan: Plan) -> Iterator[_Hop]:
-    """Each comes from the rank before."""
-    world = plan.world_size
-    for distance, rank in itertools.product(range(1, world), range(world)):
-        yield _Hop((rank - distance) % world, (rank - 1) % world, rank)
-
-
-def _around_nodes(plan: Plan) -> Iterator[_Hop]:
+def _around_nodes(world: int, places: int) -> Iterator[Hand]:
     """Parts of one node after another's go around the ranks of each node.
 
     The next node's leave behind the first of those that go around, which is needed sooner.
     """
-    world, places = plan.world_size, plan.mesh[-1]
     nodes = world // places
     for far in range(nodes):
-        near = [list(_within(plan, far, distance)) for distance in range(1, places)]
+        near = [list(_within(world, places, far, distance)) for distance in range(1, places)]
         next_node = [
-            _Hop((rank - (far + 1) * places) % world, (rank - places) % world, rank)
+            Hand((rank - places) % world, rank, (rank - (far + 1) * places) % world)
             for rank in range(world)
             if far + 1 < nodes
         ]
         yield from itertools.chain(*near[:1], next_node, *near[1:])
 
 
-def _within(plan: Plan, far: int, distance: int) -> Iterator[_Hop]:
+def _within(world: int, places: int, far: int, distance: int) -> Iterator[Hand]:
     """Parts of the node that is `far` nodes before come to ranks from the one before them in their own."""
-    world, places = plan.world_size, plan.mesh[-1]
     for rank in range(world):
         node, place = rank - rank % places, rank % places
         origin = node - far * places + (place - distance) % places
-        yield _Hop(origin % world, node + (place - 1) % places, rank)
-
-
-_ROUTES: Final = {
-    Algorithm.DIRECT: _straight,
-    Algorithm.RING: _around,
-    Algorithm.HIERARCHICAL: _around_nodes,
-}
+        yield Hand(node + (place - 1) % places, rank, origin % world)
 
 
 def _pass_blocks(
     plan: Plan,
     buffers: Sequence[Buffer],
     shards: SequenceShards,
-    hops: Iterable[_Hop],
+    hands: Iterable[Hand],
     strategy: Strategy,
 ) -> Sequence[Token]:
     """Brings every block to every rank."""
     arrived: dict[tuple[int, int, str], Token] = {}
-    for hop in hops:
-        for begin, end in shards.ranges(hop.origin):
+    for hand in hands:
+        for begin, end in shards.ranges(hand.block):
             for buffer in buffers:
-                chunk, before = buffer[begin:end], arrived.get((hop.source, begin, buffer.name))
+                chunk, before = buffer[begin:end], arrived.get((hand.src, begin, buffer.name))
                 after = [] if before is None else [before]
-                arrived[hop.rank, begin, buffer.name] = add_transfer(
-                    plan, chunk, chunk, hop.source, hop.rank, after, strategy
+                arrived[hand.dst, begin, buffer.name] = add_transfer(
+                    plan, chunk, chunk, hand.src, hand.dst, after, strategy
                 )
     return list(arrived.values())

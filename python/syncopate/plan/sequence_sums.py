@@ -70,6 +70,7 @@ def reduce_sequence(
     plan.follow(strategy)
     bounds = (0, shards.length) if cu_seqlens is None else cu_seqlens
     sums = _Sums(plan, buffers, shards, strategy, causal, bounds)
+    plan.expect_transfers(sum(map(len, sums.others.values())) * len(buffers))
     done = sums.around() if is_ring else sums.directly()
     if shards.sharding is Sharding.ZIGZAG:
         done = sums.side_by_side(done)
@@ -145,14 +146,15 @@ class _Sums:
 
     def _produce(self) -> dict[tuple[int, str], Token]:
         """By rank and buffer, that tiles have computed what the rank contributes, which is where the buffer begins."""
-        made = {}
-        for rank in range(self.shards.world_size):
-            ends = [
-                block.end for block in self.blocks if rank in (block.owner, *self.others[block])
-            ]
-            for buffer in self.buffers if ends else ():
-                made[rank, buffer.name] = self.plan.produce(buffer[: max(ends)], rank=rank)
-        return made
+        ends: dict[int, int] = {}
+        for block in self.blocks:
+            for rank in (block.owner, *self.others[block]):
+                ends[rank] = max(ends.get(rank, 0), block.end)
+        return {
+            (rank, buffer.name): self.plan.produce(buffer[: ends[rank]], rank=rank)
+            for rank in sorted(ends)
+            for buffer in self.buffers
+        }
 
     def directly(self) -> dict[tuple[_Block, str], Token]:
         """All parts of a block come to its rank, and are added there at once."""
@@ -204,9 +206,10 @@ class _Sums:
         by_tiles = self.strategy.combine is Combine.TILES
         made = {} if by_tiles else self._produce()
         done: dict[tuple[_Block, str], Token] = {}
+        ways = {block: [*others, block.owner] for block, others in self.others.items()}
         for hop in range(self.shards.world_size):
             for block, buffer in self._all():
-                stations = [*self.others[block], block.owner]
+                stations = ways[block]
                 if hop >= len(stations):
                     continue
                 rank, chunk = stations[hop], buffer[block.begin : block.end]

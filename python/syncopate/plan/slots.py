@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from syncopate.abi import NO_SLOT
-from syncopate.runtime.interface import BufferSpec, SlotRows, Table, TileSlots
+from syncopate.tables import BufferSpec, SlotRows, Table, TileSlots
 
 __all__ = ["place_slots"]
 

@@ -178,7 +178,7 @@ class SpmdPlan(PlanBody):
                 reduction=to_enum("reduction", reduction, ops.Reduction),
                 realization=to_enum("realization", realization, ops.Realization),
             )
-            self._checked(op)
+            self._checked(op, realization)
         return Token(op.token, self, each)
 
 

@@ -9,9 +9,10 @@ from syncopate.choices import Combine, Direction
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan, shard
+from syncopate.plan.kinds import Collective
 from syncopate.strategy import Strategy
 
-__all__ = ["Sums", "add_transfer", "spelled"]
+__all__ = ["Sums", "add_transfer", "give_back", "produce_everywhere", "spelled"]
 
 
 def spelled(choice: enum.Enum | str | None) -> str | None:
@@ -34,21 +35,34 @@ def add_transfer(
     return add(src, dst, src_rank=src_rank, dst_rank=dst_rank, after=after, realization=realization)
 
 
+def produce_everywhere(plan: Plan, buffer: Buffer) -> list[Token]:
+    """Says that the tiles of every rank compute all of a buffer; returns by rank the token of its tiles."""
+    return [plan.produce(buffer[:], rank=rank) for rank in range(plan.world_size)]
+
+
+def give_back(plan: Plan, kind: Collective, buffer: Buffer) -> None:
+    """Has a call give back what a collective leaves in a buffer: a rank's block of a scattered sum, else all of it."""
+    blocks: Sequence[Chunk | None] = [buffer[:]] * plan.world_size
+    if kind is Collective.REDUCE_SCATTER:
+        blocks = shard(buffer, 0, plan.world_size)
+    for rank, block in enumerate(blocks):
+        if block is not None:
+            plan.output(block, rank=rank)
+
+
 class Sums:
     """Adds the parts of every rank's block at that rank, or everywhere, as a strategy says."""
 
     def __init__(self, plan: Plan, buffer: Buffer, strategy: Strategy) -> None:
         plan.follow(strategy)
         self.plan, self.buffer, self.strategy = plan, buffer, strategy
-        blocks = [block for block in shard(buffer, 0, plan.world_size) if block is not None]
-        if len(blocks) != plan.world_size:
-            raise PlanError(
-                f"buffer {buffer.name}: expects rows for each of {plan.world_size} ranks, but got {buffer.shape[0]}"
-            )
-        self.blocks = blocks
+        # Of the last ranks there may be none; no block has more rows than the first.
+        self.blocks = [block for block in shard(buffer, 0, plan.world_size) if block is not None]
+        self._slot_rows = self.blocks[0].sizes[0]
+        plan.expect_transfers(len(self.blocks) * (plan.world_size - 1))
 
     def add(self, combine: Combine | None) -> list[Token]:
-        """Adds the parts of each block at its rank; returns by rank that it is done.
+        """Adds the parts of each block at its rank; returns by block that it is done.
 
         Args:
             combine: Who adds. If it is left out, a role does so in each node and then between nodes, where a strategy
@@ -74,7 +88,7 @@ class Sums:
         made = {
             (rank, owner): self.plan.produce(self.blocks[owner], rank=rank)
             for rank in ranks
-            for owner in ranks
+            for owner in range(len(self.blocks))
             if rank != owner
         }
         slots = self._slots(len(ranks) - 2)
@@ -96,7 +110,7 @@ class Sums:
     def _by_role(self) -> list[Token]:
         """A role adds to what own tiles have computed."""
         ranks = range(self.plan.world_size)
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in ranks]
+        made = produce_everywhere(self.plan, self.buffer)
         if len(ranks) == 2 and self.strategy.direction is Direction.PULL:
             return [
                 self.plan.get(
@@ -129,7 +143,7 @@ class Sums:
         """
         world, places = self.plan.world_size, self.plan.mesh[-1]
         nodes = world // places
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in range(world)]
+        made = produce_everywhere(self.plan, self.buffer)
         near = self._slots(nodes * (places - 1), "near")
         far = self._slots(nodes - 1, "arriving")
 
@@ -141,7 +155,7 @@ class Sums:
             for rank in range(world):
                 node, place = divmod(rank, places)
                 source = node * places + (place - distance) % places
-                for owner in range(place, world, places):
+                for owner in range(place, len(self.blocks), places):
                     slot = self._slot(near, owner, slots_of(owner // places)[distance - 1])
                     token = self._move(self.blocks[owner], slot, source, rank, [made[source]])
                     arrived.setdefault((rank, owner), []).append(token)
@@ -152,7 +166,7 @@ class Sums:
             for (rank, owner), tokens in arrived.items()
         }
         done = []
-        for owner in range(world):
+        for owner in range(len(self.blocks)):
             tokens = []
             for distance in range(1, nodes):
                 source = (owner + distance * places) % world
@@ -170,9 +184,7 @@ class Sums:
                 f"direction: expects push with Combine.DESTINATION, but got {spelled(self.strategy.direction)}: who "
                 "gets adds in order; use Combine.ROLE"
             )
-        made = [
-            self.plan.produce(self.buffer[:], rank=rank) for rank in range(self.plan.world_size)
-        ]
+        made = produce_everywhere(self.plan, self.buffer)
 
         def bring(owner: int, distance: int) -> Token:
             source, block = self._source(owner, distance), self.blocks[owner]
@@ -191,7 +203,7 @@ class Sums:
     def everywhere(self) -> list[Token]:
         """Adds all parts at every rank, in the order of the ranks; returns by rank that it is done."""
         world, rows = self.plan.world_size, self.buffer.shape[0]
-        made = [self.plan.produce(self.buffer[:], rank=rank) for rank in range(world)]
+        made = produce_everywhere(self.plan, self.buffer)
         shape = ((world - 1) * rows, *self.buffer.shape[1:])
         slots = self.plan.buffer(f"{self.buffer.name}_arriving", shape, self.buffer.dtype)
         # What others send comes in the order of their ranks; a rank's own part stands where it is computed.
@@ -233,9 +245,10 @@ class Sums:
 
         All is on its way before anything comes after it, so that who adds does not keep others' parts waiting.
         """
-        ranks = range(self.plan.world_size)
-        tokens = [[bring(owner, distance) for owner in ranks] for distance in ranks[1:]]
-        for owner in ranks:
+        owners = range(len(self.blocks))
+        distances = range(1, self.plan.world_size)
+        tokens = [[bring(owner, distance) for owner in owners] for distance in distances]
+        for owner in owners:
             yield owner, [those[owner] for those in tokens]
 
     def _add(
@@ -263,10 +276,6 @@ class Sums:
 
     def _source(self, owner: int, distance: int) -> int:
         return (owner - distance) % self.plan.world_size
-
-    @property
-    def _slot_rows(self) -> int:
-        return max(block.sizes[0] for block in self.blocks)
 
     def _slots(self, count: int, name: str = "arriving") -> Buffer | None:
         if count == 0:

@@ -15,7 +15,8 @@ from syncopate.dtypes import DTYPES
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Token
 from syncopate.plan.builder import Plan, shard
-from syncopate.plan.sums import Sums, add_transfer, spelled
+from syncopate.plan.kinds import Collective
+from syncopate.plan.sums import Sums, add_transfer, give_back, produce_everywhere, spelled
 from syncopate.strategy import Strategy
 
 __all__ = [
@@ -46,8 +47,8 @@ def reduce_scatter_tiles(
 ) -> list[Token]:
     """Reduces what the tiles of all ranks compute; rank r gets block r of the sum, which the call gives back.
 
-    The order in which parts are added does not depend on time, unless they are combined at the destination, so results
-    are the same bits every time.
+    Of too few rows for all ranks the last ones get none. The order in which parts are added does not depend on time,
+    unless they are combined at the destination, so results are the same bits every time.
 
     Args:
         plan: The plan.
@@ -61,26 +62,23 @@ def reduce_scatter_tiles(
             none.
 
     Returns:
-        By rank, the token that its block of the sum is there.
+        By rank, the token that its block of the sum is there; of a rank without one, that all are.
 
     Raises:
-        PlanError: The buffer has no rows for some rank, the plan has followed another strategy before, or a rule of the
-            plan is broken.
+        PlanError: The plan has followed another strategy before, or a rule of the plan is broken.
     """
     strategy = strategy or Strategy()
     if strategy.leaves_collective:
-        made = _leave_collective(plan, buffer, strategy)
-        token = plan.reduce_scatter(buffer, after=made)
-        for owner, part in enumerate(shard(buffer, 0, plan.world_size)):
-            if part is not None:
-                plan.output(part, rank=owner)
-        return [token] * plan.world_size
-    sums = Sums(plan, buffer, strategy)
-    done = sums.add(None if strategy.combine is None else Combine(strategy.combine))
-    with plan.claim(after=done):
-        plan.reduce_scatter(buffer)
-    for owner, block in enumerate(sums.blocks):
-        plan.output(block, rank=owner)
+        done = [plan.reduce_scatter(buffer, after=_leave_collective(plan, buffer, strategy))]
+        done *= plan.world_size
+    else:
+        sums = Sums(plan, buffer, strategy)
+        done = sums.add(None if strategy.combine is None else Combine(strategy.combine))
+        with plan.claim(after=done):
+            plan.reduce_scatter(buffer)
+        # Ranks without rows have nothing to wait for.
+        done += [plan.join(done)] * (plan.world_size - len(done))
+    give_back(plan, Collective.REDUCE_SCATTER, buffer)
     return done
 
 
@@ -105,8 +103,7 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
     strategy = strategy or Strategy()
     if strategy.leaves_collective:
         token = plan.all_reduce(buffer, after=_leave_collective(plan, buffer, strategy))
-        for rank in range(world):
-            plan.output(buffer[:], rank=rank)
+        give_back(plan, Collective.ALL_REDUCE, buffer)
         return [token] * world
     combine, shots = strategy.combine, strategy.shots
     if shots is None:
@@ -122,7 +119,7 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
         tokens = sums.everywhere()
     else:
         done = sums.add(None if combine is None else Combine(combine))
-        arrived = [[token] for token in done]
+        arrived = [done[rank : rank + 1] for rank in range(world)]
         for owner, block in enumerate(sums.blocks):
             for peer in sums.peers(owner):
                 token = add_transfer(
@@ -139,8 +136,7 @@ def all_reduce_tiles(plan: Plan, buffer: Buffer, strategy: Strategy | None = Non
         tokens = [plan.join(those) for those in arrived]
     with plan.claim(after=tokens):
         plan.all_reduce(buffer)
-    for rank in range(world):
-        plan.output(buffer[:], rank=rank)
+    give_back(plan, Collective.ALL_REDUCE, buffer)
     return tokens
 
 
@@ -152,7 +148,7 @@ def _leave_collective(plan: Plan, buffer: Buffer, strategy: Strategy) -> list[To
             "shots: expects none where the passes say how parts of a sum are added, but got "
             f"{spelled(strategy.shots)}"
         )
-    return [plan.produce(buffer[:], rank=rank) for rank in range(plan.world_size)]
+    return produce_everywhere(plan, buffer)
 
 
 def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
@@ -177,11 +173,8 @@ def all_to_all_tiles(plan: Plan, buffer: Buffer, received: Buffer) -> Token:
         raise PlanError(
             f"buffer {buffer.name}: expects a multiple of {plan.world_size} rows, but got {buffer.shape[0]}"
         )
-    ranks = range(plan.world_size)
-    made = [plan.produce(buffer[:], rank=rank) for rank in ranks]
-    token = plan.all_to_all(buffer, received, after=made)
-    for rank in ranks:
-        plan.output(received[:], rank=rank)
+    token = plan.all_to_all(buffer, received, after=produce_everywhere(plan, buffer))
+    give_back(plan, Collective.ALL_TO_ALL, received)
     return token
 
 
@@ -218,8 +211,9 @@ def all_gather_tiles(
         raise PlanError(
             f"own: expects {rows} rows, those of a block of buffer {gathered.name}, but got {own.shape[0]}"
         )
+    plan.expect_transfers(sum(block is not None for block in blocks) * world)
     arrived: list[list[Token]] = [[] for _ in range(world)]
-    made = [plan.produce(own[:], rank=rank) for rank in range(world)]
+    made = produce_everywhere(plan, own)
     for distance in range(world):
         for source, block in enumerate(blocks):
             if block is None:
@@ -228,6 +222,6 @@ def all_gather_tiles(
             arrived[rank].append(
                 add_transfer(plan, src, block, source, rank, [made[source]], strategy)
             )
-    for rank in range(world if returned else 0):
-        plan.output(gathered[:], rank=rank)
+    if returned:
+        give_back(plan, Collective.ALL_GATHER, gathered)
     return [plan.join(tokens) for tokens in arrived]

@@ -12,7 +12,7 @@ from syncopate.runtime.commands import split_commands
 from syncopate.runtime.faults import describe_signal, name_chunk
 from syncopate.runtime.flag_names import waited_flag
 from syncopate.runtime.handover import find_handover, tile_numbers
-from syncopate.runtime.interface import SignalMeaning
+from syncopate.tables import SignalMeaning
 
 __all__ = ["RankNames", "RunNames"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncopate.errors import SyncopateError
+from syncopate.errors import SyncopateError, require_torch
 
 if TYPE_CHECKING:
     from syncopate.runtime.groups import Group
@@ -43,6 +43,7 @@ def load(program: Program, group: Group, *, remap: bool = True) -> LoadedProgram
         raise SyncopateError(
             f"program {program.name} was compiled with machine_code=False; compile it anew to load it"
         )
+    require_torch("running a program")
     from syncopate.runtime.loaded import LoadedProgram
 
     return LoadedProgram(program, group, remap=remap)
@@ -52,5 +53,6 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         import importlib
 
+        require_torch(f"syncopate.runtime.{name}")
         return getattr(importlib.import_module(f"syncopate.runtime.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

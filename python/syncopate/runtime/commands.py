@@ -11,7 +11,7 @@ import numpy as np
 
 from syncopate.abi import NO_BUFFER, CommandReduction, Realization
 from syncopate.errors import SyncopateError
-from syncopate.runtime.interface import BufferSpec, Int64Array, Table
+from syncopate.tables import BufferSpec, Int64Array, Table
 
 __all__ = [
     "UNITS",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
 from syncopate.errors import SyncopateError
+from syncopate.forks import Process, expect_process, this_process
 
 Address = ctypes.c_uint64
 Handle = ctypes.c_void_p
@@ -45,7 +47,7 @@ class Memcpy2D(ctypes.Structure):
     ]  # fmt: skip
 
 
-_SIGNATURES: dict[str, list[Any]] = {
+SIGNATURES: dict[str, list[Any]] = {
     "cuInit": [ctypes.c_uint],
     "cuCtxGetCurrent": [ctypes.POINTER(Handle)],
     "cuCtxSetCurrent": [Handle],
@@ -84,9 +86,10 @@ _SIGNATURES: dict[str, list[Any]] = {
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def _library() -> tuple[ctypes.CDLL, Process]:
+    """The driver, and the process that can use it."""
     try:
-        return ctypes.CDLL("libcuda.so.1")
+        return ctypes.CDLL("libcuda.so.1"), this_process()
     except OSError as error:
         raise SyncopateError(
             f"the CUDA driver library libcuda.so.1 cannot be loaded ({error}); running needs an NVIDIA GPU"
@@ -96,10 +99,15 @@ def _library() -> ctypes.CDLL:
 @functools.cache
 def function(name: str) -> Callable[..., int]:
     """The raw entry point of the driver, which returns its result code."""
-    entry = getattr(_library(), name)
-    entry.argtypes = _SIGNATURES[name]
+    library, process = _library()
+    expect_process(process, "the CUDA driver")
+    entry = getattr(library, name)
+    entry.argtypes = SIGNATURES[name]
     entry.restype = ctypes.c_int
     return entry  # type: ignore[no-any-return]
+
+
+os.register_at_fork(after_in_child=function.cache_clear)
 
 
 def check(code: int, what: str) -> None:

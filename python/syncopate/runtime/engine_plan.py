@@ -23,12 +23,13 @@ import numpy as np
 from syncopate.abi import NO_EXCHANGE, CommandReduction, LibraryCall, Realization, SignalKind
 from syncopate.errors import InternalError
 from syncopate.runtime.commands import split_commands
-from syncopate.runtime.interface import Program, Table
+from syncopate.runtime.interface import Program
 from syncopate.runtime.linking import (
     Addresses,
     from_own_input,
     own_input_bytes,
 )
+from syncopate.tables import Table
 
 _MAX_LIBRARY_CTAS = 32
 """More than a library needs for all that a link can take."""

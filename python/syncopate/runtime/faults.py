@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from syncopate.abi import FaultField, FaultPlace
 from syncopate.dtypes import DTYPES
 from syncopate.errors import DeviceWaitTimeout
-from syncopate.runtime.interface import Program, SignalMeaning
+from syncopate.runtime.interface import Program
+from syncopate.tables import SignalMeaning
 
 _PLACES = {
     FaultPlace.TILE: "a tile",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from syncopate.runtime.interface import SignalMeaning
+from syncopate.tables import SignalMeaning
 
 _NAMES = {
     SignalMeaning.DATA: "s{}",

@@ -10,7 +10,7 @@ import numpy as np
 from syncopate.abi import NO_RECORD, Realization
 from syncopate.errors import InternalError
 from syncopate.runtime.commands import split_commands
-from syncopate.runtime.interface import Int64Array, Table
+from syncopate.tables import Int64Array, Table
 
 __all__ = [
     "HandingTile",

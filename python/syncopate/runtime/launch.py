@@ -157,7 +157,10 @@ class KernelLauncher:
             code.function, 32 * image.num_warps, image.shared_bytes, device
         )
         self._launch = cuda.function("cuLaunchKernel")
-        self._fixed = (code.function, *grid, 32 * image.num_warps, 1, 1, image.shared_bytes)
+        fixed = (code.function, *grid, 32 * image.num_warps, 1, 1, image.shared_bytes)
+        kinds = cuda.SIGNATURES["cuLaunchKernel"]
+        # Converted once, which saves each launch a microsecond.
+        self._fixed = tuple(kind(value) for kind, value in zip(kinds, fixed, strict=False))
 
     def __call__(self, stream: int) -> None:
         """Launches on a raw stream handle with the arguments as they are."""

@@ -9,8 +9,8 @@ import torch
 from syncopate.abi import LibraryCall
 from syncopate.runtime.engine_plan import Call, Exchange, Piece
 from syncopate.runtime.groups import Library
-from syncopate.runtime.interface import BufferSpec
 from syncopate.runtime.tensors import torch_dtype
+from syncopate.tables import BufferSpec
 
 __all__ = ["LibraryCalls"]
 

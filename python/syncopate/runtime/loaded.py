@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from syncopate.agreement import require
-from syncopate.errors import DeviceWaitTimeout, InternalError, PeerFault, SyncopateError
+from syncopate.errors import SyncopateError
+from syncopate.forks import expect_gpus, expect_process, this_process
 from syncopate.runtime import cuda
 from syncopate.runtime.engine import CopyWait
-from syncopate.runtime.faults import decode_fault
+from syncopate.runtime.fault_watch import FaultWatch
 from syncopate.runtime.groups import Group, SymmetricAllocation
 from syncopate.runtime.interface import Program
-from syncopate.runtime.linking import check_reach
+from syncopate.runtime.joint_calls import JointCalls
 from syncopate.runtime.memory_plan import plan_memory, resolve
 from syncopate.runtime.rank_state import RankState, load_library
 from syncopate.runtime.remap import slot_table
 from syncopate.runtime.rescue import watchdog
+from syncopate.runtime.table_checks import check_reach
 
 if TYPE_CHECKING:
     from syncopate.profile import Profile
@@ -51,22 +51,20 @@ class LoadedProgram:
         Raises:
             SyncopateError: The group has another number of ranks, or the kernel does not fit on the GPU.
         """
-        self.group = group
+        expect_gpus()
+        self.group, self._process = group, this_process()
         self._remap = remap
         self._memory: SymmetricAllocation | None = None
         self._nbytes = 0
-        self._rescue_lock = threading.Lock()
-        self._board = group.fault_board()
-        self._posted = False
         self._last_stream: int | None = None
+        board = group.fault_board()
         self._place(program)
-        self._error: DeviceWaitTimeout | PeerFault | None = None
         with torch.cuda.device(self._device):
             self._rescue_stream = cuda.create_stream()
-            self._event = cuda.create_event()
-            self._returns = {rank: cuda.create_event() for rank in self._ranks}
-        self._closed = self._freed = False
-        self._detached = False
+            self._event, self._order = cuda.create_event(), cuda.create_event()
+            self._joint = JointCalls(self._device, list(self._ranks))
+        self._faults = FaultWatch(board, self._device, self._rescue_stream)
+        self._closed = False
         group.barrier()
         self._watch()
 
@@ -109,13 +107,13 @@ class LoadedProgram:
                 state.close()
             raise
         first = ranks[group.local_ranks[0]]
-        with self._rescue_lock:
-            self.program, self._ranks = program, ranks
+        self.program, self._ranks = program, ranks
         self._device = first.device
         # One local rank without a stream of its own runs on torch's current stream, the fast path.
         self._only = first if len(ranks) == 1 and first.own_stream is None else None
 
     def _watch(self) -> None:
+        self._faults.follow(self.program, list(self._ranks.values()))
         if any(state.engine is not None for state in self._ranks.values()):
             watchdog.watch(self)
 
@@ -156,10 +154,10 @@ class LoadedProgram:
         except BaseException:
             self.close()
             raise
+        self._watch()
         for state in before.values():
             state.close()
         self.group.barrier()
-        self._watch()
 
     def __call__(self, **tensors: Any) -> Any:
         """Runs the program once.
@@ -179,7 +177,7 @@ class LoadedProgram:
         """
         self.check()
         if self._only is None:
-            return self._call_all(tensors)
+            return self._joint.call(list(self._ranks.values()), tensors)
         state = self._only
         stream = torch._C._cuda_getCurrentRawStream(self._device)
         if stream != self._last_stream:
@@ -190,13 +188,10 @@ class LoadedProgram:
             )
         state.prepare(tensors)
         state.stage(stream)
-        if state.engine is None:
-            state.launch(stream)
-        else:
-            state.enqueue_engine()
-            state.launch(stream)
-            if cuda.is_capturing(stream):
-                state.engine.join(stream)
+        state.enqueue_engine()
+        state.launch(stream)
+        if state.engine is not None and cuda.is_capturing(stream):
+            state.engine.join(stream)
         return state.result()
 
     def _follow(self, stream: int) -> None:
@@ -204,47 +199,7 @@ class LoadedProgram:
         last, self._last_stream = self._last_stream, stream
         # What is captured waits for nothing outside of its graph, which torch replays behind what it has captured.
         if last is not None and not cuda.is_capturing(stream) and not cuda.is_capturing(last):
-            cuda.record_and_wait(next(iter(self._returns.values())), last, stream)
-
-    def _call_all(self, tensors: Mapping[str, Any]) -> list[Any]:
-        """Enqueues step by step over all ranks.
-
-        Each step only waits for earlier ones, so that streams may share a hardware queue.
-        """
-        states = list(self._ranks.values())
-        for position, state in enumerate(states):
-            state.prepare(
-                {
-                    name: self._pick(name, value, position, state.rank)
-                    for name, value in tensors.items()
-                }
-            )
-        caller = torch._C._cuda_getCurrentRawStream(self._device)
-        with torch.cuda.device(self._device):
-            capturing = cuda.is_capturing(caller)
-            streams = [caller if state.own_stream is None else state.own_stream for state in states]
-            for stream in streams:
-                cuda.record_and_wait(self._event, caller, stream)
-            for state, stream in zip(states, streams, strict=True):
-                state.stage(stream)
-            # Part by part, since a rank may wait for what another rank's engine brought in an earlier part, and up to
-            # a library call on all ranks before anything behind it on one.
-            engines = [state.engine for state in states if state.engine is not None]
-            legs = [(leg, engine) for engine in engines for leg in engine.legs]
-            for meeting in sorted({leg.meeting for leg, _ in legs}):
-                there = [entry for entry in legs if entry[0].meeting == meeting]
-                for part in range(max(len(leg.parts) for leg, _ in there)):
-                    for leg, engine in there:
-                        if part < len(leg.parts):
-                            engine.enqueue(leg, part)
-            for state, stream in zip(states, streams, strict=True):
-                state.launch(stream)
-            for state, stream in zip(states, streams, strict=True):
-                if capturing and state.engine is not None:
-                    state.engine.join(stream)
-                if not self._detached:
-                    cuda.record_and_wait(self._returns[state.rank], stream, caller)
-        return [state.result() for state in states]
+            cuda.record_and_wait(self._order, last, stream)
 
     def profile(self, **tensors: Any) -> Profile:
         """Runs the program once and says what its roles did when. Collective over the group; waits for the call.
@@ -279,32 +234,13 @@ class LoadedProgram:
         )
         return Profile.of_records(self.program, self.group.gather(own), Source.MEASURED)
 
-    @contextlib.contextmanager
-    def detached(self) -> Iterator[None]:
+    def detached(self) -> AbstractContextManager[None]:
         """Calls in this context do not make the current stream wait for the ranks' own streams; its end does.
 
         Ranks then drift apart over calls as they do on GPUs of their own. Inputs and outputs have to live until the
         end. Without ranks that have streams of their own this changes nothing.
         """
-        self._detached = True
-        try:
-            yield
-        finally:
-            self._detached = False
-            caller = torch._C._cuda_getCurrentRawStream(self._device)
-            for rank, state in self._ranks.items():
-                if state.own_stream is not None:
-                    cuda.record_and_wait(self._returns[rank], state.own_stream, caller)
-
-    def _pick(self, name: str, value: Any, position: int, rank: int) -> Any:
-        if isinstance(value, Mapping):
-            return value.get(rank)
-        if isinstance(value, (list, tuple)) and len(value) == len(self._ranks):
-            return value[position]
-        raise SyncopateError(
-            f"{name}: expects a list or a mapping with one tensor for each of {len(self._ranks)} ranks, "
-            f"but got {value!r:.80}"
-        )
+        return self._joint.detached(list(self._ranks.values()))
 
     def input(self, name: str, rank: int | None = None) -> torch.Tensor:
         """The region of a symmetric buffer that a rank holds when a call starts: a zero-copy input.
@@ -388,29 +324,25 @@ class LoadedProgram:
 
     def acquire(self) -> None:
         """Holds the current stream until no peer reads this process's inputs, so that `input` may be written."""
+        self.check()
         caller = torch._C._cuda_getCurrentRawStream(self._device)
         for state in self._ranks.values():
             state.acquire(caller)
 
     def faulted(self) -> bool:
         """Whether a device wait of a local rank reached its time limit. Reads host memory only."""
-        return any(state.fault_record() is not None for state in tuple(self._ranks.values()))
+        return self._faults.seen()
 
     def check(self) -> None:
         """Raises `DeviceWaitTimeout` if a device wait of a local rank has reached its time limit so far.
 
-        Reads host memory only. Also raises what `synchronize` has raised.
+        Reads host memory only. Also raises what `synchronize` has raised, and a `SyncopateError` in a process that was
+        forked from the one that has loaded the program, or when it is closed.
         """
+        expect_process(self._process, "a loaded program")
         if self._closed:
             raise SyncopateError(f"program {self.program.name} is closed; load it again")
-        if self._error is None:
-            for state in self._ranks.values():
-                record = state.fault_record()
-                if record is not None:
-                    self._error = decode_fault(self.program, record)
-                    break
-        if self._error is not None:
-            raise self._error
+        self._faults.check()
 
     def synchronize(self) -> None:
         """Waits until the calls on the current stream have finished.
@@ -419,6 +351,7 @@ class LoadedProgram:
             DeviceWaitTimeout: One of them did not complete.
             PeerFault: One of them did not on another rank, so that library calls may have brought wrong results.
         """
+        self.check()
         with torch.cuda.device(self._device):
             caller = torch._C._cuda_getCurrentRawStream(self._device)
             cuda.call("cuEventRecord", self._event, caller)
@@ -426,44 +359,11 @@ class LoadedProgram:
                 self.check()
                 time.sleep(20e-6)
         self.check()
-        if any(state.library is not None for state in self._ranks.values()):
-            text = self._board.read()
-            if text is not None:
-                self._error = PeerFault(
-                    f"program {self.program.name}: another rank has given up a call, so results of library calls are "
-                    f"not to be trusted; load the program again to go on. It says: {text}"
-                )
-                raise self._error
+        self._faults.check_peers()
 
     def rescue(self) -> float | None:
-        """Lets the side streams go after a fault, step by step, as the watchdog asks for.
-
-        Returns:
-            Seconds until the next step is due; None if there is nothing to do.
-
-        Raises:
-            SyncopateError: A stream is stuck.
-        """
-        if self._freed or not self.faulted():
-            return None
-        with self._rescue_lock, torch.cuda.device(self._device):
-            if self._freed:
-                return None
-            states = tuple(self._ranks.values())
-            if not self._posted and any(state.library is not None for state in states):
-                self._posted = True
-                self._post(states)
-            delays = [state.rescue(self._rescue_stream) for state in states]
-        return min((delay for delay in delays if delay is not None), default=None)
-
-    def _post(self, states: Sequence[RankState]) -> None:
-        """Tells other processes of a fault, before anything that comes of it can reach them."""
-        records = [record for record in (state.fault_record() for state in states) if record]
-        try:
-            self._board.post(str(decode_fault(self.program, records[0])))
-        except Exception:
-            # Whatever it is: streams have to be let go, or this process hangs.
-            logging.getLogger(__name__).exception("other ranks cannot be told of a fault")
+        """Lets the side streams go after a fault, as the watchdog asks for; see `Rescuable.rescue`."""
+        return self._faults.rescue()
 
     def close(self) -> None:
         """Waits for this process's GPU, frees streams and code, and lets go of the memory.
@@ -474,50 +374,26 @@ class LoadedProgram:
         if self._closed:
             return
         self._closed = True
+        if self._process is not this_process():
+            # All of it is its parent's.
+            return
         while (delay := self.rescue()) is not None:
             time.sleep(delay)
         torch.cuda.synchronize(self._device)
         watchdog.forget(self)
-        with self._rescue_lock:
-            self._freed = True
-            for state in self._ranks.values():
-                state.close()
-            self._memory = None
-            for event in (self._event, *self._returns.values()):
-                cuda.call("cuEventDestroy_v2", event)
-            cuda.call("cuStreamDestroy_v2", self._rescue_stream)
+        self._faults.end(self._free)
+
+    def _free(self) -> None:
+        for state in self._ranks.values():
+            state.close()
+        self._memory = None
+        self._joint.close()
+        for event in (self._event, self._order):
+            cuda.call("cuEventDestroy_v2", event)
+        cuda.call("cuStreamDestroy_v2", self._rescue_stream)
 
     def __enter__(self) -> LoadedProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Calls(Protocol):
-    """What can be called like a loaded program."""
-
-    @property
-    def __call__(self) -> Callable[..., Any]:
-        """Enqueues a call."""
-
-    def synchronize(self) -> None:
-        """Waits for all calls."""
-
-
-def measure_host_us(loaded: Calls, calls: int, **tensors: Any) -> float:
-    """Microseconds of host time that one call takes, the median over `calls` calls that are enqueued without waiting.
-
-    Raises:
-        InternalError: `calls` is not positive.
-    """
-    if calls < 1:
-        raise InternalError(f"calls must be positive, but got {calls}")
-    times = []
-    for _ in range(calls):
-        loaded.synchronize()
-        start = time.perf_counter_ns()
-        loaded(**tensors)
-        times.append(time.perf_counter_ns() - start)
-    loaded.synchronize()
-    return sorted(times)[len(times) // 2] / 1e3

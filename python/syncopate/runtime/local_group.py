@@ -16,6 +16,7 @@ import torch
 from syncopate.abi import align
 from syncopate.agreement import Agreement, Alone
 from syncopate.errors import SyncopateError
+from syncopate.forks import expect_gpus
 from syncopate.runtime import cuda
 from syncopate.runtime.cuda_memory import wrap_memory
 from syncopate.runtime.fault_board import FaultBoard, NoBoard
@@ -40,6 +41,7 @@ class LocalGroup:
         Raises:
             SyncopateError: There is no GPU, or too few SMs.
         """
+        expect_gpus()
         if not torch.cuda.is_available():
             raise SyncopateError("torch sees no GPU; a LocalGroup needs one")
         if not torch.cuda.is_initialized():

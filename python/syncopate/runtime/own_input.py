@@ -14,10 +14,11 @@ import torch
 
 from syncopate.recent import Recent
 from syncopate.runtime.engine import Engine
-from syncopate.runtime.interface import INPUT_DESCRIPTOR, INPUT_POINTER, BufferSpec, Program
+from syncopate.runtime.interface import INPUT_DESCRIPTOR, INPUT_POINTER, Program
 from syncopate.runtime.launch import ArgumentBlock
 from syncopate.runtime.linking import gives_input_back, input_rows
 from syncopate.runtime.tensors import KEPT
+from syncopate.tables import BufferSpec
 
 
 @dataclass(frozen=True)

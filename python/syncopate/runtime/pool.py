@@ -24,9 +24,10 @@ from typing import Any, Final, Protocol
 from syncopate.abi import align
 from syncopate.agreement import Agreement, require
 from syncopate.errors import SyncopateError
+from syncopate.forks import expect_process, this_process
 from syncopate.runtime.groups import PoolUse, SymmetricAllocation
 
-__all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "Places", "Pool", "Source"]
+__all__ = ["ALIGNMENT", "ARENA_BYTES", "Arena", "ArenaSource", "Places", "Pool"]
 
 ALIGNMENT: Final = 1024
 """Of blocks."""
@@ -53,7 +54,7 @@ class Arena:
     inset: int = 0
 
 
-class Source(Protocol):
+class ArenaSource(Protocol):
     """Where arenas come from."""
 
     @property
@@ -149,7 +150,7 @@ class _Owner:
 class Pool:
     """The symmetric memory of a group."""
 
-    def __init__(self, agreement: Agreement, source: Source) -> None:
+    def __init__(self, agreement: Agreement, source: ArenaSource) -> None:
         """Has nothing yet.
 
         Args:
@@ -161,6 +162,7 @@ class Pool:
         self._arenas: dict[int, Arena] = {}
         self._blocks: dict[int, _Block] = {}
         self._count, self._prepared = 0, False
+        self._process = this_process()
         # Finalizers may run at any point of any thread; a deque takes what they append without a lock.
         self._dropped: deque[int] = deque()
         self._let_go: dict[int, set[int]] = {}
@@ -179,6 +181,7 @@ class Pool:
         Raises:
             SyncopateError: Another rank wants something else, or has no memory.
         """
+        expect_process(self._process, "symmetric memory")
         size = align(max(nbytes, 1), ALIGNMENT)
         self._collect(size)
         found = self._places.take(size)

@@ -20,6 +20,7 @@ from torch.distributed import distributed_c10d
 from syncopate.abi import align
 from syncopate.agreement import Agreement, Processes, agree, from_first, processes
 from syncopate.errors import SyncopateError
+from syncopate.forks import expect_gpus, this_process
 from syncopate.runtime import cuda
 from syncopate.runtime.cuda_memory import wrap_memory
 from syncopate.runtime.fault_board import FaultBoard, StoreBoard
@@ -36,11 +37,14 @@ class _Shared:
         # By CTAs and GPU.
         self.communicators: dict[tuple[int, int], Communicator] = {}
         self.loads = 0
+        self._process = this_process()
 
     def abort(self) -> None:
         """Frees communicators without the other ranks, when the process group is gone."""
         for communicator in self.communicators.values():
-            communicator.abort()
+            # A forked process has none, whatever becomes of its copy of the group.
+            if self._process is this_process():
+                communicator.abort()
         self.communicators.clear()
 
 
@@ -78,6 +82,7 @@ class ProcessGroup:
         Raises:
             SyncopateError: torch.distributed is not initialized, or there is no GPU.
         """
+        expect_gpus()
         if not dist.is_initialized():
             raise SyncopateError(
                 "torch.distributed is not initialized; call torch.distributed.init_process_group('nccl') first"

@@ -13,9 +13,9 @@ import torch
 
 from syncopate import abi
 from syncopate.abi import FaultField
-from syncopate.dtypes import DTYPES
-from syncopate.errors import InternalError, SyncopateError
+from syncopate.errors import SyncopateError
 from syncopate.runtime import cuda
+from syncopate.runtime.bound_kernel import BoundKernel
 from syncopate.runtime.engine import Engine
 from syncopate.runtime.engine_plan import (
     has_exchanges,
@@ -25,16 +25,8 @@ from syncopate.runtime.engine_plan import (
 )
 from syncopate.runtime.groups import Group, Library, SymmetricAllocation
 from syncopate.runtime.interface import (
-    INPUT_POINTER,
-    BufferParam,
-    BufferSpec,
     Program,
-    ScalarParam,
-    ScratchParam,
-    TensorParam,
-    first_row,
 )
-from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.library import LibraryCalls
 from syncopate.runtime.linking import (
     Addresses,
@@ -50,15 +42,17 @@ from syncopate.runtime.records import DEFAULT_RECORDS, RankRecords, read_lanes
 from syncopate.runtime.remap import Remap
 from syncopate.runtime.rescue import StreamRescue
 from syncopate.runtime.tensors import (
-    TensorArgument,
     check_tensor,
     input_view,
     region_view,
     whole_view,
 )
+from syncopate.tables import BufferSpec, first_row
 
 # The fault record, then the engine's mirror of two words.
 _PINNED_BYTES = 8 * abi.FAULT_WORDS + 64
+# A plain number, since every call of a program looks there.
+_FAULT_SET = int(FaultField.SET)
 
 
 class RankState:
@@ -122,12 +116,11 @@ class RankState:
         at = base - self._upload.data_ptr()
         self._upload[at : at + where.nbytes].copy_(torch.from_numpy(packed))
 
-        self._kernel = KernelLauncher(program.image, self.device, program.grid)
-        self._check_residency(group)
-        self._own_memory: list[torch.Tensor] = []
-        self._tensors = self._bind_params(base, addresses)
-        self.tensor_names = frozenset(self._tensors)
-        self._guard = self._load_guard(base)
+        places = zip(program.buffers, addresses.buffers[rank], strict=True)
+        own_buffers = {spec.name: (spec, address) for spec, address in places}
+        most_ctas = group.ctas_per_rank(self.device)
+        self._kernel = BoundKernel(program, rank, self.device, base, own_buffers, most_ctas)
+        self._tensors = self._kernel.tensors
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
         self.library = library
@@ -146,6 +139,8 @@ class RankState:
                 None if self.library is None else self.library.abort,
             )
         self._own_input = OwnInput(program, rank, self._kernel.arguments, self.engine)
+        self._localized = program.localized
+        self._names = frozenset((*self.inputs, *self._tensors))
         call = tables["calls"].rows()[0]
         self._opens = call["open_begin"] < call["open_end"]
         self._staged: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -153,6 +148,9 @@ class RankState:
         self._remaps: list[Remap] = []
         self._given_back: list[torch.Tensor] = []
         for spec, data in self._buffers.values():
+            if any(spec.outputs) and not spec.outputs[rank]:
+                # Blocks of few rows leave ranks at the end without any.
+                self._given_back.append(whole_view(spec, data)[:0])
             for region in spec.outputs[rank] if spec.outputs else ():
                 row = None if spec.slots is None else first_row(spec, rank)
                 whole = whole_view(spec, data)
@@ -195,81 +193,6 @@ class RankState:
         if self.library is not None and self.engine is not None:
             self.library.warm_up(self.engine.calls)
 
-    def _load_guard(self, context: int) -> KernelLauncher | None:
-        call = self._program.rank_tables(self.rank)["calls"].rows()[0]
-        if call["guard_begin"] == call["guard_end"]:
-            return None
-        if self._program.guard is None:
-            raise InternalError(
-                f"program {self._program.name} has no guard, but others get from rank {self.rank}; compile it again"
-            )
-        guard = KernelLauncher(self._program.guard, self.device, (1, 1, 1))
-        guard.arguments.set_scalar("context", context)
-        guard.arguments.set_scalar("begin", call["guard_begin"])
-        guard.arguments.set_scalar("end", call["guard_end"])
-        return guard
-
-    def _check_residency(self, group: Group) -> None:
-        ctas = self._program.grid[0] * self._program.grid[1] * self._program.grid[2]
-        limit = min(self._kernel.resident_ctas, group.ctas_per_rank(self.device))
-        if ctas > limit:
-            raise SyncopateError(
-                f"program {self._program.name} launches {ctas} CTAs, but only {limit} can be resident on GPU "
-                f"{self.device} for one rank of this group, and CTAs that wait for each other all have to be; "
-                f"compile it for at most {limit} CTAs"
-            )
-
-    def _bind_params(self, context: int, addresses: Addresses) -> dict[str, TensorArgument]:
-        program, arguments = self._program, self._kernel.arguments
-        named = {param.name: param for param in program.params}
-        tensors: dict[str, TensorArgument] = {}
-        order = [spec.name for spec in program.buffers]
-        first, *rest = program.image.arguments
-        arguments.set_scalar(first[0], context)
-        for name, kind in rest:
-            if kind == "constexpr" or name.startswith(INPUT_POINTER):
-                continue
-            if name not in named:
-                raise InternalError(
-                    f"kernel {program.image.name} has a parameter {name} that program {program.name} does not bind"
-                )
-            param = named[name]
-            if isinstance(param, ScalarParam):
-                arguments.set_scalar(name, param.value)
-            elif isinstance(param, TensorParam):
-                tensors[param.tensor] = TensorArgument(param, arguments, self.device)
-            elif isinstance(param, ScratchParam):
-                nbytes = math.prod(param.shape) * DTYPES[param.dtype].nbytes
-                memory = torch.zeros(nbytes, dtype=torch.uint8, device=f"cuda:{self.device}")
-                self._own_memory.append(memory)
-                arguments.set_scalar(name, memory.data_ptr())
-            else:
-                self._bind_buffer(param, addresses.buffers[self.rank][order.index(param.buffer)])
-        if program.image.global_scratch_bytes or program.image.profile_scratch_bytes:
-            ctas = program.grid[0] * program.grid[1] * program.grid[2]
-            sizes = (program.image.global_scratch_bytes, program.image.profile_scratch_bytes)
-            scratch = [
-                torch.empty(max(1, ctas * size), dtype=torch.uint8, device=f"cuda:{self.device}")
-                for size in sizes
-            ]
-            self._own_memory += scratch
-            arguments.set_scratch(scratch[0].data_ptr(), scratch[1].data_ptr())
-        return tensors
-
-    def _bind_buffer(self, param: BufferParam, address: int) -> None:
-        arguments = self._kernel.arguments
-        spec, data = self._buffers[param.buffer]
-        if param.descriptor:
-            strides = whole_view(spec, data).stride()
-            arguments.set_bytes(
-                param.name,
-                arguments.descriptor_setter(param.name, param.padding)(
-                    address, spec.memory_shape, strides
-                ),
-            )
-        else:
-            arguments.set_scalar(param.name, address)
-
     def buffer(self, name: str) -> tuple[BufferSpec, torch.Tensor]:
         """A buffer's description and this rank's whole instance as a tensor."""
         spec, data = self._buffers[name]
@@ -281,18 +204,22 @@ class RankState:
         """Checks every argument of the call before anything is enqueued."""
         self._staged.clear()
         self._outputs.clear()
+        if not self._names.issuperset(tensors):
+            for name, given in tensors.items():
+                if name not in self._names and not self._lacks_rows(name, given):
+                    raise SyncopateError(
+                        f"{name}: not an argument; the program takes {self._describe_arguments()}"
+                    )
         for name, view in self.inputs.items():
             source = view
             given = tensors.get(name)
-            if given is not None and not (
-                isinstance(given, torch.Tensor) and given.data_ptr() == view.data_ptr()
-            ):
+            if given is not None and given is not view:
                 check_tensor(name, given, view.shape, self._buffers[name][0].dtype, self.device)
                 if self._own_input.takes(name, given):
                     source = given
-                else:
+                elif given.data_ptr() != view.data_ptr() or given.stride() != view.stride():
                     self._staged.append((view, given))
-            if name == self._program.localized:
+            if name == self._localized:
                 self._own_input.place(source)
         for name, argument in self._tensors.items():
             tensor = tensors.get(name)
@@ -305,11 +232,13 @@ class RankState:
             argument.set(tensor)
             if argument.param.output:
                 self._outputs.append(tensor)
-        for name in tensors:
-            if name not in self._tensors and name not in self.inputs:
-                raise SyncopateError(
-                    f"{name}: not an argument; the program takes {self._describe_arguments()}"
-                )
+
+    def _lacks_rows(self, name: str, given: Any) -> bool:
+        """Whether a rank without rows of a buffer is given none, as others are given theirs."""
+        spec = self._buffers[name][0] if name in self._buffers else None
+        if spec is None or spec.inputs[self.rank] or not any(spec.inputs):
+            return False
+        return isinstance(given, torch.Tensor) and given.numel() == 0
 
     def _describe_arguments(self) -> str:
         names = [
@@ -320,8 +249,8 @@ class RankState:
 
     def acquire(self, stream: int) -> None:
         """Holds the stream until no peer reads this rank's input of the previous call."""
-        if self._guard is not None:
-            self._guard(stream)
+        if self._kernel.guard is not None:
+            self._kernel.guard(stream)
 
     def stage(self, stream: int) -> None:
         """Copies the inputs that cannot stay where they are, and lets the side stream start behind that."""
@@ -352,7 +281,7 @@ class RankState:
 
     def launch(self, stream: int) -> None:
         """Launches the fused kernel, and behind it what brings outputs from slots into rows."""
-        self._kernel(stream)
+        self._kernel.launch(stream)
         for remap in self._remaps:
             remap.launch(stream)
 
@@ -368,7 +297,7 @@ class RankState:
 
     def fault_record(self) -> list[int] | None:
         """The words of the fault record if it is set."""
-        return list(self._record) if self._record[FaultField.SET] else None
+        return list(self._record) if self._record[_FAULT_SET] else None
 
     def rescue(self, rescue_stream: int) -> float | None:
         """Lets the side stream go after a fault; see `StreamRescue.step`. Reads host memory only if there is none."""
@@ -381,21 +310,18 @@ class RankState:
     @property
     def device_bytes(self) -> int:
         """Memory of the GPU that this rank alone has for the program: tables, state words, scratch, outputs in rows."""
-        own = [self._upload, self._state, *self._own_memory]
-        own += [remap.output for remap in self._remaps]
-        return sum(tensor.nbytes for tensor in own)
+        own = [self._upload, self._state, *(remap.output for remap in self._remaps)]
+        return self._kernel.nbytes + sum(int(tensor.nbytes) for tensor in own)
 
     def close(self) -> None:
         """Frees what torch does not, and lets go of the memory; only the fault record can be read any more."""
         self._kernel.close()
         for remap in self._remaps:
             remap.close()
-        if self._guard is not None:
-            self._guard.close()
         if self.engine is not None:
             self.engine.close()
         self.engine = self.library = self._memory = None
-        for held in (self._buffers, self.inputs, self._remaps, self._given_back, self._own_memory):
+        for held in (self._buffers, self.inputs, self._remaps, self._given_back):
             held.clear()
         self._staged.clear()
         self._outputs.clear()

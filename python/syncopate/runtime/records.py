@@ -8,7 +8,7 @@ import numpy as np
 
 from syncopate.abi import PROFILE_LANES, ProfileEvent, ProfileLane, ProfileRecord, profile_words
 from syncopate.errors import InternalError
-from syncopate.runtime.interface import Int64Array
+from syncopate.tables import Int64Array
 
 __all__ = ["DEFAULT_RECORDS", "LaneRecords", "RankRecords", "Record", "read_lanes"]
 

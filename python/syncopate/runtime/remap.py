@@ -6,15 +6,10 @@ import numpy as np
 import torch
 
 from syncopate.errors import InternalError
-from syncopate.runtime.interface import (
-    REMAP_COLUMNS,
-    REMAP_ROWS,
-    BufferSpec,
-    Program,
-    slot_rows,
-)
+from syncopate.runtime.interface import REMAP_COLUMNS, REMAP_ROWS, Program
 from syncopate.runtime.launch import KernelLauncher
 from syncopate.runtime.tensors import torch_dtype
+from syncopate.tables import BufferSpec, slot_rows
 
 __all__ = ["Remap", "slot_table"]
 

@@ -15,8 +15,9 @@ import torch
 from syncopate.dtypes import DTYPES
 from syncopate.errors import InternalError, SyncopateError
 from syncopate.recent import Recent
-from syncopate.runtime.interface import BufferSpec, Region, TensorParam
+from syncopate.runtime.interface import TensorParam
 from syncopate.runtime.launch import ArgumentBlock
+from syncopate.tables import BufferSpec, Region
 
 KEPT = 64
 """Encoded arguments that are kept, by tensor."""
@@ -39,7 +40,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_tensor(
-    name: str, tensor: Any, shape: Sequence[int], dtype: str, device: int
+    name: str, tensor: Any, shape: tuple[int, ...], dtype: str, device: int
 ) -> torch.Tensor:
     """Returns the tensor if it is a CUDA tensor of that shape, dtype and device.
 
@@ -48,7 +49,7 @@ def check_tensor(
     """
     if not isinstance(tensor, torch.Tensor):
         raise SyncopateError(f"{name}: expects a torch tensor, but got {type(tensor).__name__}")
-    if tuple(tensor.shape) != tuple(shape):
+    if tensor.shape != shape:
         raise SyncopateError(
             f"{name}: expects shape {list(shape)}, but got {list(tensor.shape)}; compile the program for this shape"
         )
@@ -56,7 +57,7 @@ def check_tensor(
         raise SyncopateError(
             f"{name}: expects dtype {torch_dtype(dtype)}, but got {tensor.dtype}; convert it or compile for it"
         )
-    if not tensor.is_cuda or tensor.device.index != device:
+    if not tensor.is_cuda or tensor.get_device() != device:
         raise SyncopateError(
             f"{name}: expects a tensor on cuda:{device}, but got one on {tensor.device}; move it there"
         )
@@ -70,6 +71,8 @@ class TensorArgument:
         self.param = param
         self._arguments = arguments
         self._device = device
+        self._strides = param.strides or row_major(param.shape)
+        self._place = torch.device("cuda", device)
         self._encode: Callable[[int, Sequence[int], Sequence[int]], bytes] | None = None
         if param.descriptor:
             self._encode = arguments.descriptor_setter(param.name, param.padding)
@@ -98,18 +101,14 @@ class TensorArgument:
     def new_output(self) -> torch.Tensor:
         """An uninitialized tensor for this parameter."""
         param = self.param
-        strides = param.strides or row_major(param.shape)
         return torch.empty_strided(
-            param.shape,
-            strides,
-            dtype=torch_dtype(param.dtype),
-            device=torch.device("cuda", self._device),
+            param.shape, self._strides, dtype=torch_dtype(param.dtype), device=self._place
         )
 
     def _check_and_encode(self, tensor: Any) -> bytes:
         param = self.param
         check_tensor(param.tensor, tensor, param.shape, param.dtype, self._device)
-        wanted = param.strides or row_major(param.shape)
+        wanted = self._strides
         if any(
             size > 1 and have != want
             for size, have, want in zip(param.shape, tensor.stride(), wanted, strict=True)

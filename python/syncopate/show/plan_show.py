@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 from collections.abc import Callable
 from typing import Any
 
 from syncopate.errors import SyncopateError
+from syncopate.model.fabric import Fabric, Wire
 from syncopate.plan.plan_file import schedule_plan
 from syncopate.show.page import write_page
 from syncopate.show.picture import draw_schedule
 from syncopate.show.plan_picture import draw_dependences, draw_ranks
 from syncopate.show.plan_transfers import PlanTransfers, read_transfers
-from syncopate.synthesis.clock import MoveSpan, find_hop, run_clock
-from syncopate.synthesis.fabric import Fabric, Wire
+from syncopate.show.views import View
+from syncopate.synthesis.clock import MoveSpan, run_clock
 
-__all__ = ["PlanShow", "View"]
-
-
-class View(enum.Enum):
-    """What a picture of a plan shows."""
-
-    RANKS = "ranks"
-    """Transfers by rank and time."""
-    DEPENDENCES = "dependences"
-    """Which transfers come after which."""
-    SCHEDULE = "schedule"
-    """What each rank's CTAs and roles do, for a plan with a kernel."""
+__all__ = ["PlanShow"]
 
 
 class PlanShow:
@@ -103,6 +92,9 @@ def _time(plan: PlanTransfers, fabric: Fabric | None) -> tuple[MoveSpan, ...]:
         raise SyncopateError(
             f"fabric: expects {plan.ranks} ranks, those of plan {plan.name}, but got {fabric.ranks}"
         )
-    hops = [find_hop(fabric, each.src_rank, each.dst_rank, each) for each in plan.transfers]
+    hops = [
+        None if each.src_rank == each.dst_rank else fabric.hop(each.src_rank, each.dst_rank, each)
+        for each in plan.transfers
+    ]
     sizes = [each.nbytes for each in plan.transfers]
     return run_clock(hops, sizes, [each.after for each in plan.transfers])

@@ -6,24 +6,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
-from syncopate.errors import PlanError
-from syncopate.ir import name_file, new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
-from syncopate.plan.plan_file import check_options
+from syncopate.plan.plan_file import decompose_plan, only_plan
 
 __all__ = ["PlanTransfer", "PlanTransfers", "read_transfers"]
-
-_PASSES: Final = {
-    "chunk-expand-spmd": (),
-    "chunk-decompose-collectives": ("algorithm", "direction", "realization"),
-    "chunk-split-transfers": ("splits",),
-    "chunk-check-plan": (),
-    "chunk-check-claims": (),
-}
-"""Passes up to where transfers are as they will be, each with the options that it takes."""
 
 
 @dataclass(frozen=True)
@@ -106,19 +95,9 @@ def read_transfers(text: str, options: str = "", *, file: str = "") -> PlanTrans
         PlanError: The module is malformed, or a pass refuses it.
         SyncopateError: An option is wrong.
     """
-    check_options(options)
-    given = dict(word.split("=", 1) for word in options.split())
-    passes = []
-    for name, known in _PASSES.items():
-        words = " ".join(f"{option}={given[option]}" for option in known if option in given)
-        passes.append(f"{name}{{{words}}}" if words else name)
-    with name_file(file):
-        module = parse(text, new_context())
-        run_pipeline(module, f"chunk.plan({','.join(passes)})")
-    plans = [op for op in module.body.operations if isinstance(op, ops.PlanOp)]
-    if len(plans) != 1:
-        raise PlanError(f"{file or 'module'}: expects one chunk.plan, but got {len(plans)}")
-    body = list(plans[0].regions[0].blocks[0].operations)
+    module = decompose_plan(text, options, file=file)
+    plan = only_plan(module, file)
+    body = list(plan.regions[0].blocks[0].operations)
     transfers = tuple(_read(body, file))
     calls = [
         op.operation.name.removeprefix("chunk.")
@@ -126,8 +105,8 @@ def read_transfers(text: str, options: str = "", *, file: str = "") -> PlanTrans
         if "group" in op.attributes and not isinstance(op, ops.SpmdOp)
     ]
     return PlanTransfers(
-        plans[0].attributes["sym_name"].value,
-        math.prod(plans[0].attributes["mesh"]),
+        plan.attributes["sym_name"].value,
+        math.prod(plan.attributes["mesh"]),
         transfers,
         tuple(calls),
         any(isinstance(op, ops.KernelOp) for op in body),

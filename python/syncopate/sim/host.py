@@ -15,8 +15,7 @@ import numpy as np
 from syncopate.abi import NO_BUFFER, StateWord
 from syncopate.plan.interpreter import place_input
 from syncopate.runtime.engine_plan import plan_engine
-from syncopate.runtime.interface import BufferSpec, TensorParam, slot_rows
-from syncopate.runtime.interface import Region as BufferRegion
+from syncopate.runtime.interface import TensorParam
 from syncopate.runtime.linking import gives_input_back
 from syncopate.sim.findings import Kind
 from syncopate.sim.global_memory import Descriptor, Footprint, Region
@@ -25,6 +24,8 @@ from syncopate.sim.rank_memory import I32, POISON, RankMemory, Symmetric, row_ma
 from syncopate.sim.scheduler import Agent
 from syncopate.sim.streams import EngineStream, Stream, granules
 from syncopate.sim.values import element, wrap
+from syncopate.tables import BufferSpec, slot_rows
+from syncopate.tables import Region as BufferRegion
 
 if TYPE_CHECKING:
     from syncopate.sim.machine import Machine

@@ -18,12 +18,12 @@ import numpy as np
 
 from syncopate.abi import CommandReduction, LibraryCall
 from syncopate.runtime.engine_plan import Call, Exchange
-from syncopate.runtime.interface import BufferSpec
 from syncopate.sim.clocks import Vector
 from syncopate.sim.findings import Kind
 from syncopate.sim.scheduler import Agent, Wait
 from syncopate.sim.streams import granules
 from syncopate.sim.values import Element, element
+from syncopate.tables import BufferSpec
 
 if TYPE_CHECKING:
     from syncopate.sim.machine import Machine

@@ -17,7 +17,6 @@ from syncopate.runtime.interface import (
     INPUT_DESCRIPTOR,
     INPUT_POINTER,
     BufferParam,
-    BufferSpec,
     ScalarParam,
     ScratchParam,
     TensorParam,
@@ -34,6 +33,7 @@ from syncopate.runtime.linking import (
 from syncopate.runtime.records import DEFAULT_RECORDS
 from syncopate.sim.global_memory import Descriptor, Region, RegionKind
 from syncopate.sim.values import Element, element, wrap
+from syncopate.tables import BufferSpec
 
 if TYPE_CHECKING:
     from syncopate.sim.machine import Machine

@@ -52,7 +52,7 @@ from syncopate.abi import FIRST_EPOCH
 from syncopate.errors import SyncopateError
 from syncopate.profile import Profile, Source, read_lanes
 from syncopate.runtime.faults import decode_fault, describe_signal
-from syncopate.runtime.interface import BufferSpec, Region, TensorParam
+from syncopate.runtime.interface import TensorParam
 from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
 from syncopate.sim.host import Host
 from syncopate.sim.machine import Machine
@@ -61,6 +61,7 @@ from syncopate.sim.scheduler import Policy, Script, Task
 from syncopate.sim.stuck import describe_stuck
 from syncopate.sim.translate import Kernel, translate
 from syncopate.sim.values import element
+from syncopate.tables import BufferSpec, Region
 
 __all__ = ["Result", "simulate"]
 

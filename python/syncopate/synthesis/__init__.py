@@ -7,9 +7,9 @@
 Importing it needs neither torch, nor a GPU, nor scipy.
 """
 
-from syncopate.importers.steps import Collective
+from syncopate.importers.steps.collective_steps import Collective
+from syncopate.model.fabric import Fabric, Hop, Wire
 from syncopate.synthesis.clock import MoveSpan, TimedSteps, find_bound_us, time_steps
-from syncopate.synthesis.fabric import Fabric, Hop, Wire
 from syncopate.synthesis.synthesis import Method, Synthesis, synthesize
 
 __all__ = [

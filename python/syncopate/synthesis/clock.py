@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
-from syncopate.importers.steps import Collective, CollectiveSteps, find_dependences
-from syncopate.synthesis.fabric import Fabric, Hop
+from syncopate.importers.steps.collective_steps import Collective, CollectiveSteps
+from syncopate.model.fabric import Fabric, Hop
 
-__all__ = ["MoveSpan", "TimedSteps", "find_bound_us", "find_hop", "run_clock", "time_steps"]
+__all__ = ["MoveSpan", "TimedSteps", "find_bound_us", "run_clock", "time_steps"]
 
 
 @dataclass(frozen=True)
@@ -63,24 +63,13 @@ def time_steps(steps: CollectiveSteps, fabric: Fabric, nbytes: float) -> TimedSt
             f"fabric: expects {steps.ranks} ranks, those of {steps.name}, but got {fabric.ranks}"
         )
     cell = nbytes / (steps.blocks * steps.chunks)
-    hops = [find_hop(fabric, move.src.rank, move.dst.rank, move) for move in steps.moves]
+    ends = [(move.src.rank, move.dst.rank) for move in steps.moves]
+    hops = [
+        None if src == dst else fabric.hop(src, dst, move)
+        for (src, dst), move in zip(ends, steps.moves, strict=True)
+    ]
     sizes = [cell * move.src.count for move in steps.moves]
-    return TimedSteps(steps, run_clock(hops, sizes, find_dependences(steps.moves)))
-
-
-def find_hop(fabric: Fabric, src: int, dst: int, what: object) -> Hop | None:
-    """The hop between two ranks, for something that is moved; None within a rank.
-
-    Raises:
-        SyncopateError: There is none.
-    """
-    if src == dst:
-        return None
-    if (src, dst) not in fabric.hops:
-        raise SyncopateError(
-            f"{fabric.name} has no way from rank {src} to rank {dst} but through others, which a {what} needs"
-        )
-    return fabric.hops[src, dst]
+    return TimedSteps(steps, run_clock(hops, sizes, steps.dependences))
 
 
 def run_clock(
@@ -197,4 +186,4 @@ def find_bound_us(collective: Collective, fabric: Fabric, nbytes: float, root: i
         # Of every element all ranks together receive the others' contributions, and then the sums.
         everything = sum(entering[f"rank {rank}"] for rank in range(ranks))
         bound = max(bound, 2 * (ranks - 1) * nbytes / everything)
-    return bound + min(hop.latency_us for hop in fabric.hops.values())
+    return bound + fabric.nearest_us

@@ -1,15 +1,17 @@
-"""Fabrics by name: a JSON file, a machine of the cost model, or the machine that this runs on."""
+"""Fabrics by name: a JSON file of links or of a machine, a machine of the cost model, or the one that this runs on."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Final
 
 from syncopate.errors import SyncopateError
+from syncopate.model.detect import detect_fabric
+from syncopate.model.fabric import Fabric
+from syncopate.model.machine import Machine
 from syncopate.model.presets import find_preset, preset_names
-from syncopate.synthesis.detect import detect_fabric
-from syncopate.synthesis.fabric import Fabric
 
 __all__ = ["DETECT", "find_fabric"]
 
@@ -20,7 +22,8 @@ def find_fabric(name: str, ranks: int | None = None) -> Fabric:
     """A fabric by its name.
 
     Args:
-        name: A path that ends in .json; the name of a machine of `syncopate.model`; or "detect".
+        name: A path that ends in .json, of links or of a machine; the name of a machine of `syncopate.model`; or
+            "detect".
         ranks: Number of ranks, which a machine leaves open; the fabric has to have as many, if it is given otherwise.
 
     Raises:
@@ -35,21 +38,23 @@ def find_fabric(name: str, ranks: int | None = None) -> Fabric:
             raise SyncopateError(f"fabric: cannot read {name}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:
             raise SyncopateError(f"fabric: {name} is no JSON: {error}") from None
+        if isinstance(data, dict) and "topology" in data:
+            return _links_of(Machine.from_json(data), name, ranks)
         return _with_ranks(Fabric.from_json(data), ranks)
     if name not in preset_names():
         raise SyncopateError(
             f"fabric: expects a file that ends in .json, {DETECT}, or one of {', '.join(preset_names())}, but got "
             f"{name!r:.80}"
         )
+    return _links_of(find_preset(name), name, ranks)
+
+
+def _links_of(machine: Machine, name: str, ranks: int | None) -> Fabric:
+    if isinstance(machine.topology, Fabric):
+        return _with_ranks(machine.topology, ranks)
     if ranks is None:
         raise SyncopateError(f"ranks: expects a number, which machine {name} leaves open")
-    machine = find_preset(name)
-    return Fabric.of(
-        machine.topology,
-        ranks,
-        latency_us=machine.latencies.flag_remote,
-        name=f"{name}, {ranks} ranks",
-    )
+    return dataclasses.replace(machine.fabric(ranks), name=f"{name}, {ranks} ranks")
 
 
 def _with_ranks(fabric: Fabric, ranks: int | None) -> Fabric:

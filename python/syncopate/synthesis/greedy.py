@@ -12,7 +12,7 @@ import heapq
 import random
 from collections import defaultdict
 
-from syncopate.synthesis.fabric import Hop
+from syncopate.model.fabric import Hop
 from syncopate.synthesis.problem import Problem, Send
 
 __all__ = ["match_pieces"]
@@ -75,10 +75,12 @@ class _Matcher:
 
     def _match(self, now: float) -> None:
         """Starts sends until no free hop can take a piece."""
+        held, wanted = self.held, self.wanted
         open_hops = [
             hop
             for hop in self.problem.hops.values()
-            if self._candidates(hop) and self._is_free(hop, now)
+            # Most of many hops fail here already.
+            if held[hop.src] & wanted[hop.dst] and self._candidates(hop) and self._is_free(hop, now)
         ]
         if self.is_random:
             self.draw.shuffle(open_hops)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from syncopate.importers.emit import emit_plan
-from syncopate.importers.steps import CollectiveSteps
+from syncopate.importers.steps.collective_steps import CollectiveSteps
+from syncopate.importers.steps.emit import emit_plan
 from syncopate.model import KernelCost, Machine, predict
 from syncopate.plan.plan_file import schedule_plan
 

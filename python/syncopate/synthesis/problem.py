@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from syncopate.synthesis.fabric import Fabric, Hop
+from syncopate.model.fabric import Fabric, Hop
 
 __all__ = ["Piece", "Problem", "Send", "gather_pieces", "reverse_hops"]
 

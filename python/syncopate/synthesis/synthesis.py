@@ -8,13 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from syncopate.errors import SyncopateError
-from syncopate.importers.emit import Imported, emit_plan
-from syncopate.importers.items import Place
+from syncopate.importers.documents.items import Place
+from syncopate.importers.imported import Imported
 from syncopate.importers.names import Source
-from syncopate.importers.proof import prove
-from syncopate.importers.steps import Cells, Collective, CollectiveSteps, Memory, Move
+from syncopate.importers.steps.collective_steps import (
+    Cells,
+    Collective,
+    CollectiveSteps,
+    Memory,
+    Move,
+)
+from syncopate.importers.steps.emit import emit_plan
+from syncopate.importers.steps.proof import prove
+from syncopate.model.fabric import Fabric
 from syncopate.synthesis.clock import TimedSteps, find_bound_us, time_steps
-from syncopate.synthesis.fabric import Fabric
 from syncopate.synthesis.greedy import match_pieces
 from syncopate.synthesis.problem import Piece, Problem, Send, gather_pieces, reverse_hops
 

@@ -9,7 +9,12 @@ They are operators of `torch.library` with gradients, so torch.compile, torch.ex
 and CUDA graphs take them like any other. docs/torch.md says how to come from other operators.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
+
+from syncopate.errors import require_torch
+
+require_torch("syncopate.torch")
 
 from syncopate.torch.attention import KeyValueCache, SequenceParallelAttention
 from syncopate.torch.functional import (

@@ -125,7 +125,7 @@ class SequenceParallelAttention(nn.Module):  # type: ignore[misc] # mypy sees no
     ) -> None:
         if sequence_dim not in (0, 1):
             raise SyncopateError(f"sequence_dim: expects 0 or 1, but got {sequence_dim}")
-        if heads % kv_heads:
+        if kv_heads < 1 or heads < 1 or heads % kv_heads:
             raise SyncopateError(
                 f"heads: expects a multiple of the {kv_heads} heads of keys, but got {heads}"
             )

@@ -257,6 +257,8 @@ def ulysses_attention(
 def _leading(what: str, dim: int, a: torch.Tensor) -> int:
     """A dimension of A that is not its last, counted from the front."""
     _expect_rows(a)
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise SyncopateError(f"{what}: expects an integer, but got {dim!r}")
     place = dim + a.dim() if dim < 0 else dim
     if not 0 <= place < a.dim() - 1:
         raise SyncopateError(
@@ -277,6 +279,8 @@ def _divides(what: str, a: torch.Tensor, group_name: str) -> None:
 
 
 def _expect_rows(a: torch.Tensor) -> None:
+    if not isinstance(a, torch.Tensor):
+        raise SyncopateError(f"A: expects a torch tensor, but got {type(a).__name__}")
     if a.dim() < 2:
         raise SyncopateError(f"A: expects at least two dimensions, but got {a.dim()}")
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 
 from syncopate.plan.sequence import Sharding
+from syncopate.torch.calls import run, run_attention, run_attention_backward
 from syncopate.torch.groups import count_ranks
-from syncopate.torch.programs import run, run_attention, run_attention_backward
 from syncopate.workloads import AttentionKind, GemmKind
 
 __all__ = [

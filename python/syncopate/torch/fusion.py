@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import torch
 from torch import fx
-from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 
 from syncopate.errors import SyncopateError
-from syncopate.torch import layout
+from syncopate.torch import graph_nodes, layout
+from syncopate.torch.graph_nodes import call, descendants, erase, raise_above, shape_of
 from syncopate.torch.groups import count_ranks
-from syncopate.torch.layout import name_elements
+from syncopate.torch.layout import is_multiplied, name_elements
 from syncopate.torch.operators import falls_back
 from syncopate.torch.programs import AUTO
 
@@ -56,7 +56,7 @@ class CollectiveFusion(CustomGraphPass):  # type: ignore[misc] # mypy sees nothi
     def uuid(self) -> Any:
         """What graphs of equal code depend on besides."""
         setting = f"{self.strategy} {torch.get_float32_matmul_precision()} {falls_back()}"
-        return get_hash_for_files((__file__, layout.__file__), setting)
+        return get_hash_for_files((__file__, graph_nodes.__file__, layout.__file__), setting)
 
 
 def fuse_collectives(graph: fx.Graph, strategy: str = AUTO) -> int:
@@ -86,32 +86,14 @@ def fuse_collectives(graph: fx.Graph, strategy: str = AUTO) -> int:
     return fused
 
 
-def _erase(graph: fx.Graph, node: fx.Node) -> None:
-    """Erases a node that nothing uses, and what only it has used.
-
-    Collectives would outlive what torch erases as dead code, since they count as having effects.
-    """
-    if node.users or node.op != "call_function" or node._erased:
-        return
-    inputs = node.all_input_nodes
-    graph.erase_node(node)
-    for each in inputs:
-        _erase(graph, each)
-
-
-def _shape(node: fx.Node) -> tuple[int, ...] | None:
-    """The shape of a node's value; None if a size is not known."""
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or not all(type(size) is int for size in value.shape):
-        return None
-    return tuple(value.shape)
-
-
-def _is_taken(node: fx.Node) -> bool:
-    """Whether operators take a node's value as a factor, by its device and elements."""
-    value = node.meta["val"]
+def _is_taken(a: fx.Node, *weights: fx.Node) -> bool:
+    """Whether operators take nodes' values as factors, by their sizes, and by A's device and elements."""
+    factors = [node.meta["val"] for node in (a, *weights)]
+    if any(type(size) is int and size == 0 for value in factors for size in value.shape):
+        return False
+    value = factors[0]
     if value.device.type == "cpu":
-        return falls_back()
+        return falls_back() and is_multiplied(value)
     if value.device.type != "cuda":
         return False
     try:
@@ -121,24 +103,13 @@ def _is_taken(node: fx.Node) -> bool:
     return True
 
 
-def _call(graph: fx.Graph, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-    """A node at the place of insertion, with its fake value."""
-    node = graph.call_function(target, args, kwargs)
-    values = fx.map_arg(args, lambda arg: arg.meta["val"])
-    mode = detect_fake_mode(values)
-    if mode is not None:
-        with mode:
-            node.meta["val"] = target(*values, **kwargs)
-    return node
-
-
 def _rows_of(graph: fx.Graph, node: fx.Node, dim: int) -> fx.Node:
     """The matrix of a tensor's rows, of which dimension `dim` varies slowest."""
     shape = node.meta["val"].shape
     if dim:
         order = [dim, *(each for each in range(len(shape)) if each != dim)]
-        node = _call(graph, _aten.permute.default, node, order)
-    return node if len(shape) == 2 else _call(graph, _aten.reshape.default, node, [-1, shape[-1]])
+        node = call(graph, _aten.permute.default, node, order)
+    return node if len(shape) == 2 else call(graph, _aten.reshape.default, node, [-1, shape[-1]])
 
 
 def _tensor_of(graph: fx.Graph, rows: fx.Node, shape: Sequence[int], dim: int) -> fx.Node:
@@ -146,12 +117,12 @@ def _tensor_of(graph: fx.Graph, rows: fx.Node, shape: Sequence[int], dim: int) -
     if len(shape) == 2:
         return rows
     moved = [shape[dim], *(size for each, size in enumerate(shape) if each != dim)]
-    node = _call(graph, _aten.reshape.default, rows, moved)
+    node = call(graph, _aten.reshape.default, rows, moved)
     if dim:
         order = list(range(1, len(shape)))
         order.insert(dim, 0)
-        node = _call(graph, _aten.permute.default, node, order)
-        node = _call(graph, _aten.clone.default, node, memory_format=torch.contiguous_format)
+        node = call(graph, _aten.permute.default, node, order)
+        node = call(graph, _aten.clone.default, node, memory_format=torch.contiguous_format)
     return node
 
 
@@ -181,14 +152,14 @@ def _find_gathered(wait: fx.Node, shard: fx.Node) -> tuple[fx.Node, int]:
         return wait, 0
     parts = sorted(split.users, key=lambda part: part.args[1])
     ends = {user for part in parts for user in part.users}
-    shapes = {_shape(part) for part in parts}
-    if len(ends) != 1 or shapes != {_shape(shard)}:
+    shapes = {shape_of(part) for part in parts}
+    if len(ends) != 1 or shapes != {shape_of(shard)}:
         return wait, 0
     (cat,) = ends
     if cat.target is not _aten.cat.default or list(cat.args[0]) != parts:
         return wait, 0
     dim = cat.args[1] if len(cat.args) > 1 else 0
-    rank = len(_shape(shard) or ())
+    rank = len(shape_of(shard) or ())
     return cat, dim + rank if dim < 0 else dim
 
 
@@ -198,7 +169,7 @@ def _find_rows(gathered: fx.Node) -> list[fx.Node]:
     found = [gathered]
     for node in found:
         for user in node.users:
-            shape = _shape(user)
+            shape = shape_of(user)
             if user.target in (*_VIEWS, _aten.clone.default) and shape and shape[-1] == width:
                 found.append(user)
     return found
@@ -221,17 +192,17 @@ def _find_products(rows: fx.Node) -> list[_Product]:
 def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str) -> bool:
     shard, _, group_name = gather.args
     gathered, dim = _find_gathered(wait, shard)
-    shape = _shape(gathered)
-    if shape is None or len(shape) < 2 or dim >= len(shape) - 1 or _shape(shard) is None:
+    shape = shape_of(gathered)
+    if shape is None or len(shape) < 2 or dim >= len(shape) - 1 or shape_of(shard) is None:
         return False
-    if not _is_taken(shard):
-        return False
-    after, rows = _descendants(wait), _find_rows(gathered)
+    after, rows = descendants(wait), _find_rows(gathered)
     products = [
         product
         for node in rows
         for product in _find_products(node)
-        if product.weight not in after and product.bias not in after
+        if product.weight not in after
+        and product.bias not in after
+        and _is_taken(shard, product.weight)
     ]
     if not products:
         return False
@@ -241,9 +212,9 @@ def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str)
     for product in products:
         for needed in (product.weight, product.bias):
             if needed is not None:
-                _raise_above(place, needed)
+                raise_above(place, needed)
     with graph.inserting_before(place):
-        made = _call(
+        made = call(
             graph,
             torch.ops.syncopate.all_gather_matmul.default,
             _rows_of(graph, shard, dim),
@@ -253,42 +224,22 @@ def _fuse_gather(graph: fx.Graph, wait: fx.Node, gather: fx.Node, strategy: str)
             strategy,
         )
         for number, product in enumerate(products):
-            out = _call(graph, operator.getitem, made, number)
+            out = call(graph, operator.getitem, made, number)
             n = product.node.meta["val"].shape[-1]
             if dim:
                 # Products have their rows in the order of the tensor, ours by ranks.
                 out = _tensor_of(graph, out, (*shape[:-1], n), dim)
-                out = _call(graph, _aten.reshape.default, out, [-1, n])
+                out = call(graph, _aten.reshape.default, out, [-1, n])
             if product.bias is not None:
-                out = _call(graph, _aten.add.Tensor, out, product.bias)
+                out = call(graph, _aten.add.Tensor, out, product.bias)
             product.node.replace_all_uses_with(out)
         if others:
-            whole = _call(graph, operator.getitem, made, len(products))
+            whole = call(graph, operator.getitem, made, len(products))
             gathered.replace_all_uses_with(_tensor_of(graph, whole, shape, dim))
     for product in products:
-        _erase(graph, product.node)
-    _erase(graph, gathered)
+        erase(graph, product.node)
+    erase(graph, gathered)
     return True
-
-
-def _descendants(node: fx.Node) -> set[fx.Node]:
-    found: set[fx.Node] = set()
-    left = [node]
-    while left:
-        one = left.pop()
-        if one not in found:
-            found.add(one)
-            left.extend(one.users)
-    return found
-
-
-def _raise_above(place: fx.Node, node: fx.Node) -> None:
-    """Moves what a node depends on, and itself, in front of a place on which it does not depend."""
-    if node < place:
-        return
-    for needed in node.all_input_nodes:
-        _raise_above(place, needed)
-    place.prepend(node)
 
 
 # Sums.
@@ -317,23 +268,23 @@ class _Summand:
         if self.product.target is _aten.mm.default:
             return out
         all_reduce = torch.ops.syncopate.all_reduce.default
-        bias = _call(graph, all_reduce, self.product.args[0], group_name)
+        bias = call(graph, all_reduce, self.product.args[0], group_name)
         if reduce_op == "avg":
-            bias = _call(graph, _aten.div.Tensor, bias, count_ranks(group_name))
-        return _call(graph, _aten.add.Tensor, out, bias)
+            bias = call(graph, _aten.div.Tensor, bias, count_ranks(group_name))
+        return call(graph, _aten.add.Tensor, out, bias)
 
 
 def _find_summand(node: Any) -> _Summand | None:
     """The product that a node is, or a view of, if nothing else uses it."""
-    shape = _shape(node) if isinstance(node, fx.Node) else None
+    shape = shape_of(node) if isinstance(node, fx.Node) else None
     if shape is None or len(shape) < 2:
         return None
     if node.target in _VIEWS:
         node = node.args[0]
-        if len(node.users) != 1 or (_shape(node) or ())[1:] != shape[-1:]:
+        if len(node.users) != 1 or (shape_of(node) or ())[1:] != shape[-1:]:
             return None
     if node.target is _aten.addmm.default:
-        bias = _shape(node.args[0])
+        bias = shape_of(node.args[0])
         return _Summand(node, shape) if not node.kwargs and bias == shape[-1:] else None
     return _Summand(node, shape) if node.target is _aten.mm.default else None
 
@@ -354,10 +305,10 @@ def _find_scattered(source: fx.Node) -> tuple[fx.Node, int]:
     (split,) = splits
     alone = all(len(part.users) == 1 for part in parts) and len(split.users) == len(parts)
     whole = split.args[0]
-    if split.target not in _SPLITS or not alone or len({_shape(part) for part in parts}) != 1:
+    if split.target not in _SPLITS or not alone or len({shape_of(part) for part in parts}) != 1:
         return source, 0
     dim = split.args[2] if len(split.args) > 2 else 0
-    rank = len(_shape(whole) or ())
+    rank = len(shape_of(whole) or ())
     return whole, dim + rank if dim < 0 else dim
 
 
@@ -367,24 +318,24 @@ def _fuse_scatter(graph: fx.Graph, wait: fx.Node, scatter: fx.Node, strategy: st
     summand = _find_summand(whole)
     if summand is None or reduce_op not in _REDUCTIONS or len(whole.users) != 1:
         return False
-    shape, scattered = summand.shape, _shape(wait)
+    shape, scattered = summand.shape, shape_of(wait)
     if scattered is None or dim >= len(shape) - 1 or shape[dim] != world * scattered[dim]:
         return False
     a, b = summand.factors
-    if not _is_taken(a):
+    if not _is_taken(a, b):
         return False
     with graph.inserting_before(wait):
         if dim:
-            a = _call(graph, _aten.reshape.default, a, [*shape[:-1], a.meta["val"].shape[-1]])
+            a = call(graph, _aten.reshape.default, a, [*shape[:-1], a.meta["val"].shape[-1]])
             a = _rows_of(graph, a, dim)
-        made = _call(
+        made = call(
             graph,
             torch.ops.syncopate.matmul_reduce_scatter.default,
             a, b, reduce_op, group_name, strategy,
         )  # fmt: skip
         made = summand.with_bias(graph, made, reduce_op, group_name)
         wait.replace_all_uses_with(_tensor_of(graph, made, scattered, dim))
-    _erase(graph, wait)
+    erase(graph, wait)
     return True
 
 
@@ -394,16 +345,16 @@ def _fuse_all_reduce(graph: fx.Graph, wait: fx.Node, reduce: fx.Node, strategy: 
     if summand is None or reduce_op not in _REDUCTIONS or len(source.users) != 1:
         return False
     a, b = summand.factors
-    if not _is_taken(a):
+    if not _is_taken(a, b):
         return False
     with graph.inserting_before(wait):
         # Gradients are in the graph already.
-        made = _call(
+        made = call(
             graph,
             torch.ops.syncopate.matmul_all_reduce.default,
             a, b, reduce_op, group_name, True, strategy,
         )  # fmt: skip
         made = summand.with_bias(graph, made, reduce_op, group_name)
         wait.replace_all_uses_with(_tensor_of(graph, made, summand.shape, 0))
-    _erase(graph, wait)
+    erase(graph, wait)
     return True

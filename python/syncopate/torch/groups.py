@@ -36,6 +36,8 @@ def name_group(group: GroupLike) -> str:
     if isinstance(group, dist.ProcessGroup):
         name: str = group.group_name
         return name
+    if group is dist.GroupMember.NON_GROUP_MEMBER:
+        raise SyncopateError("group_name: expects a group of this rank, but it is not a member")
     raise SyncopateError(
         f"group_name: expects the name of a process group, a ProcessGroup or a DeviceMesh, but got {group!r}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -17,7 +17,9 @@ __all__ = [
     "check_factors",
     "check_reduction",
     "divide_rows",
+    "expect_elements",
     "is_column_major",
+    "is_multiplied",
     "name_elements",
 ]
 
@@ -33,6 +35,7 @@ def check_factors(a: torch.Tensor, weights: Sequence[torch.Tensor]) -> None:
     """Raises SyncopateError unless A can be multiplied by each of the weights."""
     if a.dim() != 2:
         raise SyncopateError(f"A: expects a matrix, but got {a.dim()} dimensions")
+    _expect_numbers("A", a)
     if not weights:
         raise SyncopateError("Bs: expects at least one matrix, but got none")
     for number, b in enumerate(weights):
@@ -58,6 +61,7 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raises SyncopateError unless queries go with keys and values, each [rows, heads, head_dim]."""
     if q.dim() != 3:
         raise SyncopateError(f"q: expects [rows, heads, head_dim], but got {q.dim()} dimensions")
+    _expect_numbers("q", q)
     for name, x in (("k", k), ("v", v)):
         rows, _, head_dim = q.shape
         if x.shape != k.shape or x.dim() != 3 or (x.shape[0], x.shape[2]) != (rows, head_dim):
@@ -68,10 +72,33 @@ def check_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
             raise SyncopateError(
                 f"{name}: expects {q.dtype} on {q.device}, as q, but got {x.dtype} on {x.device}"
             )
-    if q.shape[1] % k.shape[1]:
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
         raise SyncopateError(
             f"q: expects a multiple of the {k.shape[1]} heads of keys, but got {q.shape[1]}"
         )
+
+
+def is_multiplied(x: torch.Tensor) -> bool:
+    """Whether a tensor is of numbers that operators multiply on some device."""
+    return bool(x.is_floating_point()) and x.element_size() > 1
+
+
+def _expect_numbers(name: str, x: torch.Tensor) -> None:
+    if not is_multiplied(x):
+        raise SyncopateError(
+            f"{name}: expects floating-point numbers of at least 16 bits, but got {x.dtype}; convert it"
+        )
+
+
+def expect_elements(names: Sequence[str], values: Sequence[Any]) -> None:
+    """Raises SyncopateError if a tensor, or one of a list of them, is empty; only of real ones."""
+    for name, value in zip(names, values, strict=True):
+        for x in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(x, torch.Tensor) and not x.numel():
+                raise SyncopateError(
+                    f"{name}: expects elements, but got {list(x.shape)}; where there is nothing to compute, leave the "
+                    f"call out on all ranks"
+                )
 
 
 def check_reduction(reduce_op: str) -> None:

@@ -261,7 +261,7 @@ class ColumnParallelLinear(_ParallelLinear):
             return_A=False,
             strategy=self.strategy,
         )
-        return out if bias is None else out + bias
+        return _add(out, bias)
 
 
 class RowParallelLinear(_ParallelLinear):
@@ -290,9 +290,14 @@ class RowParallelLinear(_ParallelLinear):
                 out = matmul_all_reduce(x, weight, "sum", name, strategy=strategy)
             else:
                 out = _Summed.apply(x @ weight, name)
-            return out if bias is None else out + bias
+            return _add(out, bias)
         out = matmul_reduce_scatter(x, weight, "sum", self.sequence_dim, name, strategy=strategy)
-        return out if bias is None else out + _Shared.apply(bias, name)
+        return _add(out, None if bias is None else _Shared.apply(bias, name))
+
+
+def _add(out: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The sum in the type of the product, which under autocast is another than that of the bias."""
+    return out if bias is None else out + bias.to(out.dtype)
 
 
 def divide(what: str, size: int, group_name: str) -> int:
@@ -302,7 +307,7 @@ def divide(what: str, size: int, group_name: str) -> int:
         SyncopateError: The ranks do not divide it.
     """
     world = count_ranks(group_name)
-    if size % world:
+    if size < 1 or size % world:
         raise SyncopateError(
             f"{what}: expects a multiple of {world}, the number of ranks, but got {size}"
         )

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from torch.autograd import forward_ad
 
 from syncopate.errors import SyncopateError
 from syncopate.torch import fused, gradients, reference, shapes
 from syncopate.torch.groups import count_ranks
+from syncopate.torch.layout import expect_elements
+from syncopate.torch.programs import check_strategy
 
 __all__ = ["FALLBACK_VARIABLE", "SCHEMAS", "falls_back"]
 
@@ -85,12 +88,23 @@ def _register(name: str) -> None:
     """Adds the operator whose parts have its name in the modules for them."""
     _library.define(name + SCHEMAS[name], tags=_TAGS)
     operator = getattr(torch.ops.syncopate, name).default
-    group = [argument.name for argument in operator._schema.arguments].index("group_name")
+    names = [argument.name for argument in operator._schema.arguments]
+    group = names.index("group_name")
     shape, fuse = getattr(shapes, name), getattr(fused, name)
-    check = shapes.CHECKS[name]
+
+    def check(*args: Any) -> None:
+        # Torch passes tangents by, and would take them to be zeros; below it, nobody can tell whose there are.
+        if forward_ad._current_level >= 0:
+            raise SyncopateError(
+                f"{name}: expects no forward-mode gradient, which it does not have"
+            )
+        shapes.CHECKS[name](*args)
+        if names[-1] == "strategy":
+            check_strategy(args[-1])
 
     def on_gpu(*args: Any) -> Any:
         check(*args)
+        expect_elements(names, args)
         return (fuse if count_ranks(args[group]) > 1 else getattr(reference, name))(*args)
 
     def on_cpu(*args: Any) -> Any:
@@ -100,6 +114,7 @@ def _register(name: str) -> None:
                 f"to have a product and a collective of torch.distributed instead"
             )
         check(*args)
+        expect_elements(names, args)
         return getattr(reference, name)(*args)
 
     def on_fake(*args: Any) -> Any:

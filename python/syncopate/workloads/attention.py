@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from syncopate.kernels import AttentionConfig, DecodeConfig
     from syncopate.plan import Buffer, Plan
     from syncopate.runtime import Group
+    from syncopate.tune import Auto
     from syncopate.workloads.loaded_attention import LoadedAttention
 
 __all__ = ["AttentionKind", "AttentionWorkload"]
@@ -174,6 +175,11 @@ class AttentionWorkload:
         return "-".join(words)
 
     @property
+    def family(self) -> None:
+        """None: tiles depend on all sizes."""
+        return None
+
+    @property
     def mesh(self) -> list[int]:
         """The ranks, as a mesh of nodes and the ranks of each if there are several nodes."""
         size = self.node_size or self.world_size
@@ -314,11 +320,19 @@ class AttentionWorkload:
         Raises:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
         """
-        from syncopate.workloads.loaded_attention import LoadedAttention
-
         config = config or self.choose_config()
         program = self.compile(strategy, config=config, target=target, **options)
-        return LoadedAttention(self, program, group, config)
+        return self.load_program(program, group, config)
+
+    def make_program(self, strategy: Strategy | Auto | None, target: Target) -> Program:
+        """Compiles it; a strategy that is to be chosen is the default one."""
+        return self.compile(strategy if isinstance(strategy, Strategy) else None, target=target)
+
+    def load_program(self, program: Program, group: Group, config: Any = None) -> LoadedAttention:
+        """Loads what `make_program` has made, or `compile` with a configuration. Collective over the group."""
+        from syncopate.workloads.loaded_attention import LoadedAttention
+
+        return LoadedAttention(self, program, group, config or self.choose_config())
 
     def adapt_strategy(self, strategy: Strategy) -> Strategy:
         """The strategy with the algorithm that the kind has.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from syncopate.kernels import AttentionConfig
     from syncopate.plan import Plan
     from syncopate.runtime import Group
+    from syncopate.tune import Auto
     from syncopate.workloads.attention import AttentionWorkload
     from syncopate.workloads.loaded_gradients import LoadedGradients
 
@@ -69,6 +70,11 @@ class AttentionGradients:
             *(["of-lse"] if self.of_lse else []),
         ]
         return "-".join([*words, self.workload.name])
+
+    @property
+    def family(self) -> None:
+        """None, as attention has none."""
+        return None
 
     def tables(
         self, rank: int, config_q: AttentionConfig | None = None
@@ -244,9 +250,19 @@ class AttentionGradients:
         Raises:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
         """
-        from syncopate.workloads.loaded_gradients import LoadedGradients
-
         programs = self.compile(
             strategy, config_q=config_q, config_kv=config_kv, target=target, **options
         )
         return LoadedGradients(self, programs, group, config_q)
+
+    def make_program(
+        self, strategy: Strategy | Auto | None, target: Target
+    ) -> tuple[Program, Program]:
+        """Compiles both programs; a strategy that is to be chosen is the default one."""
+        return self.compile(strategy if isinstance(strategy, Strategy) else None, target=target)
+
+    def load_program(self, program: tuple[Program, Program], group: Group) -> LoadedGradients:
+        """Loads what `make_program` has made. Collective over the group."""
+        from syncopate.workloads.loaded_gradients import LoadedGradients
+
+        return LoadedGradients(self, program, group)

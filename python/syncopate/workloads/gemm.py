@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncopate.agreement import require
 from syncopate.choices import Algorithm, Combine, Realization, Shots
 from syncopate.dtypes import DTYPES
-from syncopate.errors import SyncopateError
+from syncopate.errors import PlanError, SyncopateError
 from syncopate.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from syncopate.tune import Auto
     from syncopate.workloads.loaded import LoadedGemm
 
-__all__ = ["GemmKind", "GemmWorkload"]
+__all__ = ["GEMM_DTYPES", "GemmKind", "GemmWorkload"]
+
+GEMM_DTYPES: Final = ("bf16", "f16", "f32", "f8E4M3FN", "f8E5M2")
+"""Element types that the GEMM kernels multiply, as MLIR spells them: they sum in float32."""
 
 _TMA_BYTES: Final = 16
 """Rows that TMA can address start at multiples of this."""
@@ -83,7 +86,7 @@ class GemmWorkload:
         n: N, the rows of a rank's B.
         k: K, the columns of a rank's A and B.
         world_size: Number of ranks.
-        dtype: Element type as MLIR spells it.
+        dtype: Element type as MLIR spells it, one of `GEMM_DTYPES`.
         node_size: Ranks of a node, which reach one another's memory; all of them if it is left out. Between nodes the
             default strategy has NCCL move what goes there, by two levels.
         weight_pitch: Elements from one row of B in memory to the next; the length of a row if it is left out.
@@ -132,9 +135,10 @@ class GemmWorkload:
             raise SyncopateError(
                 f"returns_a: expects False for {self._kind.value}, where A does not move, but got True"
             )
-        if self.dtype not in DTYPES:
+        if self.dtype not in GEMM_DTYPES:
             raise SyncopateError(
-                f"dtype: expects one of {', '.join(DTYPES)}, but got {self.dtype!r}"
+                f"dtype: expects one of {', '.join(GEMM_DTYPES)}, which the GEMM kernels multiply, but got "
+                f"{self.dtype!r}"
             )
 
     @property
@@ -162,6 +166,11 @@ class GemmWorkload:
         nbytes = DTYPES[self.dtype].nbytes
         rows = (self.n, self.k, self.weight_pitch or self.k)
         return all(elements * nbytes % _TMA_BYTES == 0 for elements in rows)
+
+    @property
+    def family(self) -> GemmWorkload:
+        """The same for workloads that differ in M alone."""
+        return dataclasses.replace(self, m=self.world_size)
 
     def packed(self) -> GemmWorkload:
         """The workload whose program `load` runs, after it has copied what that program cannot read well.
@@ -211,7 +220,6 @@ class GemmWorkload:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`; or another rank cannot compile it.
         """
         from syncopate.tune.auto import as_auto
-        from syncopate.workloads.loaded import LoadedGemm
 
         auto = as_auto(strategy)
         if auto is not None and auto.agreement is None:
@@ -221,6 +229,16 @@ class GemmWorkload:
             f"compiling {self.name}",
             lambda: self.packed().compile(strategy, config=config, target=target, **options),
         )
+        return self.load_program(program, group)
+
+    def make_program(self, strategy: Strategy | Auto | None, target: Target) -> Program:
+        """Compiles `packed`."""
+        return self.packed().compile(strategy, target=target)
+
+    def load_program(self, program: Program, group: Group) -> LoadedGemm:
+        """Loads what `make_program` has made. Collective over the group."""
+        from syncopate.workloads.loaded import LoadedGemm
+
         return LoadedGemm(self, program, group)
 
     def choose_config(self, target: Target | str = "sm_90") -> GemmConfig:
@@ -438,6 +456,11 @@ def _add_sum(plan: Plan, workload: GemmWorkload, strategy: Strategy) -> dict[str
 def _add_exchange_before(
     plan: Plan, workload: GemmWorkload, strategy: Strategy
 ) -> dict[str, Buffer]:
+    if workload.m % plan.world_size:
+        raise PlanError(
+            f"m: expects a multiple of {plan.world_size} ranks for a2a_gemm, as blocks of two sizes leave gaps, but "
+            f"got {workload.m}"
+        )
     shape = (workload.m, workload.k)
     mine = plan.buffer("a", shape, workload.dtype)
     received = plan.buffer("received", shape, workload.dtype)

@@ -46,12 +46,16 @@ class LoadedGradients:
             config_q: The tiles of the first program, if they were not left out.
         """
         self.gradients = gradients
-        # A call gives what is part of a buffer behind the kernel's tensors.
-        self._made = [
-            *(["delta"] if gradients.workload.exchanges else ["dq", "delta"]),
-            *(spec.name for spec in programs[0].buffers if any(spec.outputs)),
-        ]
         self._ranks = tuple(group.local_ranks)
+        # A call gives what is part of a buffer behind the kernel's tensors; who has no rows gets none.
+        own = ["delta"] if gradients.workload.exchanges else ["dq", "delta"]
+        self._made = [
+            [
+                *own,
+                *(spec.name for spec in programs[0].buffers if spec.outputs and spec.outputs[rank]),
+            ]
+            for rank in self._ranks
+        ]
         self.of_q = load(programs[0], group)
         try:
             self.of_kv = load(programs[1], group)
@@ -95,14 +99,14 @@ class LoadedGradients:
             raise SyncopateError("dlse: expects None, as gradients were compiled without `of_lse`")
         rows = {name: one_each(name, each, self._ranks) for name, each in given.items()}
         found = self._run(self.of_q, rows | self._tables[0], moved=True)
-        made = dict(zip(self._made, map(list, zip(*found, strict=True)), strict=True))
-        of_q = made.pop("dq")
+        made = [dict(zip(*each, strict=True)) for each in zip(self._made, found, strict=True)]
+        of_q = [each.pop("dq", like[:0]) for each, like in zip(made, rows["q"], strict=True)]
         if self.gradients.workload.exchanges:
             # The next call writes there again.
             of_q = [dq.clone() for dq in of_q]
         # What the first program has kept takes the place of what the rank has given.
         taken = {name: rows[name] for name in ("q", "k", "v", "do", "lse")}
-        taken |= {name.removesuffix("_heads"): each for name, each in made.items()}
+        taken |= {name.removesuffix("_heads"): [each[name] for each in made] for name in made[0]}
         sums = self._run(self.of_kv, taken | self._tables[1], moved=not self.gradients.keeps)
         results = [
             (dq, *self._divide(dkv, *like))

@@ -1,0 +1,1 @@
+"""Programs on tensors as graphs: what their collectives, shardings and products move, whatever file they stand in."""

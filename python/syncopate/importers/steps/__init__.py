@@ -1,0 +1,1 @@
+"""Moves of cells between ranks, whatever format says them: their proof, their plan, and the way back."""
