@@ -1,9 +1,9 @@
 """What a call takes the host: of a program with one launch, per copy of an engine, and of the torch operator around it.
 
     torchrun --nproc-per-node 2 benchmark/host_cost.py [--calls 200] [--out docs/results]
-    python benchmark/host_cost.py --dry
+    python benchmark/host_cost.py --no-gpu
 
-With `--dry` the driver is a stand-in that returns at once, so that what is left is Python; times of allocations are
+With `--no-gpu` the driver is a stand-in that returns at once, so that what is left is Python; times of allocations are
 those of the host. Each time is the median of calls that find the GPU idle, of the slowest rank.
 """
 
@@ -82,7 +82,7 @@ def make_tensors(world_size: int, device: str) -> dict[str, torch.Tensor]:
     return {name: torch.randn(shape, device=device).bfloat16() for name, shape in shapes.items()}
 
 
-def measure_dry(world_size: int, calls: int) -> list[Row]:
+def measure_without_gpu(world_size: int, calls: int) -> list[Row]:
     """Rows without a GPU."""
     workload, rows = GemmWorkload(GemmKind.AG_GEMM, *SHAPE, world_size), []
     for strategy in STRATEGIES:
@@ -158,12 +158,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--calls", type=int, default=200, help="calls that are timed of each")
-    parser.add_argument("--dry", action="store_true", help="without a GPU, driver or other ranks")
-    parser.add_argument("--ranks", type=int, default=4, help="ranks of a dry run")
+    parser.add_argument("--no-gpu", action="store_true", help="with a driver that does nothing")
+    parser.add_argument("--ranks", type=int, default=4, help="ranks without a GPU")
     parser.add_argument("--out", type=Path, help="folder for a JSON file")
     options = parser.parse_args(arguments)
-    if options.dry:
-        rows, session = measure_dry(options.ranks, options.calls), None
+    if options.no_gpu:
+        rows, session = measure_without_gpu(options.ranks, options.calls), None
     else:
         from syncopate.runtime.session import Session
 

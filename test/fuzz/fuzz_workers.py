@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 __all__ = ["Report", "Wrong", "mark", "run_cases"]
 
 SECONDS = 10.0
+"""What a case may take of a CPU; a few times as much if it waits for others, or for ever."""
 BYTES = 2 << 30
 BATCH = 1000
-_SLOT = struct.Struct("qd8s")
-"""The case at hand, when it began, and what it is doing."""
+_SLOT = struct.Struct("qdd8s")
+"""The case at hand, when it began, by the clock and by what its process had taken of a CPU, and what it is doing."""
 _slot = mmap.mmap(-1, _SLOT.size)
 
 _TELLING = ("ERROR", "terminate", "error:", "Assertion")
@@ -42,8 +43,8 @@ KNOWN = {
 
 def mark(phase: str) -> None:
     """Notes what a case is doing, for when it ends the process."""
-    seed, begin, _ = _SLOT.unpack(_slot[:])
-    _slot[:] = _SLOT.pack(seed, begin, phase.encode()[:8])
+    *case, _ = _SLOT.unpack(_slot[:])
+    _slot[:] = _SLOT.pack(*case, phase.encode()[:8])
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _work(kind: str, seeds: range, run: Callable[[str, int], str], out: int, err
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for seed in seeds:
         begin = time.monotonic()
-        _slot[:] = _SLOT.pack(seed, begin, b"")
+        _slot[:] = _SLOT.pack(seed, begin, time.process_time(), b"")
         try:
             line = ["ok", run(kind, seed)]
         except BaseException as error:
@@ -88,6 +89,15 @@ def _work(kind: str, seeds: range, run: Callable[[str, int], str], out: int, err
             line = ["wrong", f"{type(error).__name__} at {where}: {str(error)[:2000]}"]
         line.append(time.monotonic() - begin)
         os.write(out, json.dumps([seed, *line]).encode() + b"\n")
+
+
+def _is_late(child: int) -> bool:
+    """Whether the case at hand of a process takes too long."""
+    _, begin, spent, _ = _SLOT.unpack(_slot[:])
+    with open(f"/proc/{child}/stat", encoding="ascii") as file:  # noqa: PTH123
+        ticks = file.read().rpartition(")")[2].split()[11:13]
+    spends = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") - spent
+    return spends > SECONDS or time.monotonic() - begin > 6 * SECONDS
 
 
 def _lines(source: int, child: int) -> Iterator[list[object]]:
@@ -102,7 +112,7 @@ def _lines(source: int, child: int) -> Iterator[list[object]]:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 yield json.loads(line)
-        elif time.monotonic() - _SLOT.unpack(_slot[:])[1] > SECONDS:
+        elif _is_late(child):
             os.kill(child, signal.SIGKILL)
 
 
@@ -136,7 +146,7 @@ def run_cases(
         batch = range(next_seed, min(next_seed + BATCH, seeds.stop))
         source, out = os.pipe()
         os.ftruncate(errors, 0)
-        _slot[:] = _SLOT.pack(next_seed, time.monotonic(), b"")
+        _slot[:] = _SLOT.pack(next_seed, time.monotonic(), 0.0, b"")
         child = os.fork()
         if child == 0:
             os.close(source)
@@ -153,15 +163,16 @@ def run_cases(
             if seconds > report.slowest:
                 report.slowest, report.slowest_case = seconds, f"{kind}:{seed}"
         os.close(source)
+        # A process that has ended, by itself or not, is known until it is waited for.
+        late = next_seed < batch.stop and _is_late(child)
         _, status = os.waitpid(child, 0)
         if next_seed < batch.stop:
-            seed, begin, phase = _SLOT.unpack(_slot[:])
+            seed, *_, phase = _SLOT.unpack(_slot[:])
             name = (
                 signal.Signals(os.WTERMSIG(status)).name
                 if os.WIFSIGNALED(status)
                 else f"exit {status}"
             )
-            late = time.monotonic() - begin > SECONDS
             message = _end_of(errors)
             what = (
                 f"takes more than {SECONDS:.0f} s"
