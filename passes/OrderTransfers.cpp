@@ -9,8 +9,6 @@
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 
-#include "llvm/ADT/BitVector.h"
-
 using namespace mlir;
 
 namespace syncopate {
@@ -38,18 +36,21 @@ struct OrderTransfers : impl::OrderTransfersPassBase<OrderTransfers> {
       return;
     }
     // What comes after a transfer has the place of that one at least, and what
-    // has the same place stays in its order.
-    llvm::DenseMap<Operation *, int64_t> places;
+    // has the same place stays in its order. All tokens count: of transfers of
+    // one queue, another one may be the last now.
+    llvm::DenseMap<Operation *, int64_t> places =
+        placeFirstTransfers(graph, *times);
     SmallVector<Operation *> ops;
-    for (auto [place, id] : llvm::enumerate(orderTransfers(graph, *times)))
-      places[graph.getTransfer(id)] = place;
+    int64_t next = 0;
     for (Operation &op : plan.getBody().getOps()) {
       ops.push_back(&op);
-      if (isa<TransferOpInterface>(op))
-        continue;
       int64_t place = -1;
-      if (!isa<BufferOp, InputOp, JoinOp, ProduceOp>(op))
+      if (isa<TransferOpInterface>(op))
+        place = next++;
+      else if (!isa<BufferOp, InputOp, JoinOp, ProduceOp>(op))
         place = std::numeric_limits<int64_t>::max();
+      if (places.contains(&op))
+        continue;
       for (Value operand : op.getOperands())
         place = std::max(place, places.lookup(operand.getDefiningOp()));
       places[&op] = place;
@@ -110,38 +111,21 @@ private:
     return true;
   }
 
-  /// The transfers that come after no other change places by their times.
-  /// Others keep theirs, or come as soon as all that they come after has come.
-  static SmallVector<unsigned> orderTransfers(PlanGraph &graph,
-                                              ArrayRef<int64_t> times) {
-    SmallVector<unsigned> sorted, order, held;
+  /// The transfers that come after no other change places by their times;
+  /// places are numbers of transfers in the order of the plan.
+  static llvm::DenseMap<Operation *, int64_t>
+  placeFirstTransfers(PlanGraph &graph, ArrayRef<int64_t> times) {
+    SmallVector<unsigned> first;
     for (unsigned id = 0; id < graph.size(); ++id)
       if (isFirst(graph, id))
-        sorted.push_back(id);
+        first.push_back(id);
+    SmallVector<unsigned> sorted = first;
     llvm::stable_sort(
         sorted, [&](unsigned a, unsigned b) { return times[a] < times[b]; });
-    llvm::BitVector placed(graph.size());
-    auto place = [&](unsigned id) {
-      order.push_back(id);
-      placed.set(id);
-    };
-    auto next = sorted.begin();
-    for (unsigned id = 0; id < graph.size(); ++id) {
-      if (isFirst(graph, id))
-        place(*next++);
-      else
-        held.push_back(id);
-      // They stand in the order of the plan, so one pass is enough.
-      llvm::erase_if(held, [&](unsigned other) {
-        bool follows =
-            llvm::all_of(graph.getPredecessors(other),
-                         [&](unsigned before) { return placed.test(before); });
-        if (follows)
-          place(other);
-        return follows;
-      });
-    }
-    return order;
+    llvm::DenseMap<Operation *, int64_t> places;
+    for (auto [place, id] : llvm::zip_equal(first, sorted))
+      places[graph.getTransfer(id)] = place;
+    return places;
   }
 };
 

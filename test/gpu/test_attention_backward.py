@@ -42,6 +42,7 @@ class Case:
     choices: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     keeps: bool = True
     node_size: int | None = None
+    cu_seqlens: tuple[int, ...] | None = None
 
     def shards(self, world: int) -> SequenceShards:
         """Who has what."""
@@ -60,17 +61,10 @@ class Case:
             group.world_size,
             causal=self.causal,
             sharding=self.sharding,
+            cu_seqlens=self.cu_seqlens,
             node_size=self.node_size,
         )
-        return AttentionGradients(workload, self.keeps).load(
-            group,
-            strategy,
-            config_q=AttentionConfig(block_n=64, num_stages=2, num_ctas=ctas),
-            config_kv=AttentionConfig(
-                64 if self.head_dim <= 64 else 32, block_n=128, num_stages=2, num_ctas=ctas
-            ),
-            timeout=10.0,
-        )
+        return _load(AttentionGradients(workload, self.keeps), group, strategy, ctas)
 
     def draw(self, world: int, seed: int) -> dict[str, torch.Tensor]:
         """Queries and gradients [ranks, rows, …] of all ranks, keys and values of the whole sequence."""
@@ -85,20 +79,52 @@ class Case:
         }
 
     def differentiate(
-        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, places: Any
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        do: torch.Tensor,
+        places: torch.Tensor,
+        dlse: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, ...]:
-        """O, the logarithms of the denominators, dQ, dK and dV, in float32, of queries at some places."""
+        """O, the logarithms of the denominators, dQ, dK and dV, in float32, of queries at some places.
+
+        `dlse` are the gradients of the logarithms, if they have any.
+        """
         leaves = [x.float().requires_grad_() for x in (q, k, v)]
         heads = [x.view(len(x), -1, self.head_dim).transpose(0, 1) for x in leaves]
         group = self.heads // self.kv_heads
         queries, keys, values = heads[0], *(x.repeat_interleave(group, 0) for x in heads[1:])
         scores = queries @ keys.transpose(1, 2) * self.head_dim**-0.5
+        every = torch.arange(self.length, device=q.device)
         if self.causal:
-            hidden = torch.arange(self.length, device=q.device) > places[:, None]
-            scores = scores.masked_fill(hidden, float("-inf"))
+            scores = scores.masked_fill(every > places[:, None], float("-inf"))
+        if self.cu_seqlens is not None:
+            bounds = torch.tensor(self.cu_seqlens, device=q.device)
+            mine, theirs = (torch.searchsorted(bounds, at, right=True) for at in (places, every))
+            scores = scores.masked_fill(mine[:, None] != theirs, float("-inf"))
         out = (scores.softmax(2) @ values).transpose(0, 1).flatten(1)
-        gradients = torch.autograd.grad(out, leaves, do.float())
-        return out.detach(), scores.logsumexp(2).detach(), *gradients
+        logs = scores.logsumexp(2)
+        outputs, cotangents = [out], [do.float()]
+        if dlse is not None:
+            outputs, cotangents = [out, logs], [do.float(), dlse]
+        gradients = torch.autograd.grad(outputs, leaves, cotangents)
+        return out.detach(), logs.detach(), *gradients
+
+
+def _load(
+    gradients: AttentionGradients, group: LocalGroup, strategy: syncopate.Strategy, ctas: int
+) -> LoadedGradients:
+    """By the tiles that are chosen, and as many CTAs as ranks of one GPU leave each other."""
+    head_dim = gradients.workload.head_dim
+    of_q, of_kv = (
+        dataclasses.replace(config, num_ctas=ctas)
+        for config in (
+            AttentionConfig.choose_backward_q(head_dim),
+            AttentionConfig.choose_backward_kv(head_dim),
+        )
+    )
+    return gradients.load(group, strategy, config_q=of_q, config_kv=of_kv, timeout=10.0)
 
 
 def _own(case: Case, places: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
@@ -127,6 +153,13 @@ CASES = {
     "zig-zag ring, gathered again": Case(
         2000, 8, 2, 128, True, Sharding.ZIGZAG, {"algorithm": "ring"}, keeps=False
     ),
+    "packed": Case(1501, 4, 2, 64, True, cu_seqlens=(0, 300, 301, 1501)),
+    "packed zig-zag ring": Case(
+        2000,
+        *(8, 2, 128, False, Sharding.ZIGZAG, {"algorithm": "ring"}),
+        cu_seqlens=(0, 900, 1100, 2000),
+    ),
+    "heads of 256": Case(1001, 4, 2, 256, True),
 }
 DOUBLE_RING = Case(2002, 4, 2, 64, True, Sharding.ZIGZAG, {"algorithm": "ring"}, node_size=2)
 
@@ -180,4 +213,31 @@ def test_gradients_are_those_of_torch_and_repeat(groups, case, world):
             if call % 2:
                 assert all(torch.equal(a, b) for a, b in zip(made, last, strict=True))
             last = made
+        loaded.synchronize()
+
+
+@pytest.mark.parametrize("kv_heads", [2, 1])
+def test_gradients_of_heads_are_those_of_torch(groups, kv_heads):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    world, heads, head_dim, length = 2, 4, 128, 1001
+    work = AttentionWorkload("ulysses", heads, kv_heads, head_dim, length, world, causal=True)
+    case = Case(length, heads, kv_heads, head_dim, True)
+    gradients, strategy = AttentionGradients(work, of_lse=True), syncopate.Strategy()
+    rows = [slice(*work.shards.ranges(rank)[0]) for rank in range(world)]
+    generator = torch.Generator("cuda").manual_seed(11)
+    with _load(gradients, groups(world), strategy, 96 // world) as loaded:
+        for _ in range(CALLS):
+            q, k, v, do = (
+                torch.randn(length, n * head_dim, generator=generator, device="cuda").bfloat16()
+                for n in (heads, kv_heads, kv_heads, heads)
+            )
+            dlse = torch.randn(heads, length, generator=generator, device="cuda")
+            places = torch.arange(length, device="cuda")
+            out, lse, *expected = case.differentiate(q, k, v, do, places, dlse)
+            whole = {"q": q, "k": k, "v": v, "o": out.bfloat16(), "do": do}
+            given = {name: [each[part] for part in rows] for name, each in whole.items()}
+            logs = {"lse": list(lse.chunk(world)), "dlse": list(dlse.chunk(world))}
+            for part, found in zip(rows, loaded(**given, **logs), strict=True):
+                for own, right in zip(found, expected, strict=True):
+                    _assert_close(own, right[part])
         loaded.synchronize()

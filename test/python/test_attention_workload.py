@@ -8,6 +8,7 @@ from syncopate import AttentionWorkload, Descriptor, Plan, Strategy
 from syncopate.choices import Algorithm
 from syncopate.errors import SyncopateError
 from syncopate.kernels import DecodeConfig, bind_attention
+from syncopate.plan.heads import gather_heads
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.workloads import AttentionGradients
 
@@ -136,21 +137,24 @@ def test_chosen_tiles_of_gradients_fit_with_roles_beside_them():
         assert "mma" in program.ir["ptx"]
 
 
+def test_parts_of_the_same_heads_are_added_in_the_order_of_their_ranks():
+    plan, shards = Plan("p", [3]), SequenceShards(8, 3)
+    computed, returned = plan.buffer("c", (8, 16), "f32"), plan.buffer("r", (3, 16), "f32")
+    gather_heads(plan, computed, returned, [(0, 16)] * 3, shards)
+    # Rank 0's part goes where the sum is to be, those of the others side by side.
+    moved = re.findall(r"put %0.* to %(\d)\[(\d), 0\] .* from (\d) to \d", plan.text)
+    assert set(moved) == {("1", "0", "0"), ("5", "0", "1"), ("5", "3", "2")} and len(moved) == 9
+    added = re.findall(
+        r"put %5.* parts 2 step \[3, 0\] to %1.* sizes \[(\d), .* from (\d)", plan.text
+    )
+    assert added == [("3", "0"), ("3", "1"), ("2", "2")]
+
+
 @pytest.mark.parametrize(
     ("change", "more", "message"),
     [
-        (
-            {"kind": "ulysses"},
-            {},
-            "workload: expects sequence_parallel or ring, of which there are",
-        ),
-        ({"kind": "decode"}, {}, "workload: expects sequence_parallel or ring, of which there are"),
-        ({"cu_seqlens": (0, 7, 130)}, {}, "workload: expects one sequence, of which there are"),
-        (
-            {"head_dim": 256},
-            {},
-            "workload: expects heads of at most 128 elements, of which there are",
-        ),
+        ({"kind": "decode"}, {}, "workload: expects another kind than decode, of which there are"),
+        ({"kind": "ulysses"}, {"keeps": False}, "keeps: expects True for ulysses, but got False"),
         ({"node_size": 2}, {"keeps": False}, "keeps: expects True with several nodes"),
         ({}, {"sums": "f16"}, "sums: expects f32 or bf16, but got 'f16'"),
     ],

@@ -1,5 +1,6 @@
 """The plans that add what ranks contribute to each element of a sequence, carried out for what they mean."""
 
+import itertools
 import re
 
 import numpy as np
@@ -26,13 +27,21 @@ WAYS = {
 }
 
 
-def _contributions(shards: SequenceShards, causal: bool) -> list[np.ndarray]:
-    """Integers, so that sums are exact; what comes behind a rank's last element gets nothing from it, if causal."""
+def _contributions(shards: SequenceShards, causal: bool, bounds=None) -> list[np.ndarray]:
+    """Integers, so that sums are exact; what comes behind a rank's last element gets nothing from it, if causal.
+
+    Nor do other sequences than those between `bounds` of which it has elements.
+    """
     generator = np.random.default_rng(shards.world_size)
     whole = generator.integers(1, 1000, (shards.world_size, shards.length, 2)).astype(np.float32)
     if causal:
         for rank, own in enumerate(whole):
             own[shards.positions(rank).max() + 1 :] = 0
+    for rank, own in enumerate(whole):
+        places = shards.positions(rank)
+        for begin, end in itertools.pairwise(bounds or ()):
+            inside = places[(begin <= places) & (places < end)]
+            own[begin if not len(inside) else inside.max() + 1 if causal else end : end] = 0
     return list(whole)
 
 
@@ -41,11 +50,23 @@ def _contributions(shards: SequenceShards, causal: bool) -> list[np.ndarray]:
 @pytest.mark.parametrize("strategy", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("causal", [False, True])
 def test_sums_come_to_the_rank_that_has_the_element(world, sharding, strategy, causal):
-    shards = SequenceShards(4 * world * world + 3, world, sharding)
+    _check_sums(SequenceShards(4 * world * world + 3, world, sharding), strategy, causal)
+
+
+@pytest.mark.parametrize("sharding", Sharding, ids=lambda sharding: sharding.value)
+@pytest.mark.parametrize("strategy", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("causal", [False, True])
+def test_sums_of_packed_sequences_come_to_the_rank_that_has_the_element(sharding, strategy, causal):
+    bounds = (0, 12, 12, 19, 60, 61, 67)
+    _check_sums(SequenceShards(67, 4, sharding), strategy, causal, bounds)
+
+
+def _check_sums(shards, strategy, causal, bounds=None):
+    world, sharding = shards.world_size, shards.sharding
     plan = Plan("sums", [world])
     dk, dv = (plan.buffer(name, (shards.length, 2), "f32") for name in ("dk", "dv"))
-    reduce_sequence(plan, [dk, dv], shards, strategy, causal=causal)
-    parts = _contributions(shards, causal)
+    reduce_sequence(plan, [dk, dv], shards, strategy, causal=causal, cu_seqlens=bounds)
+    parts = _contributions(shards, causal, bounds)
     computed = []
     for rank, own in enumerate(parts):
         # What a rank computes is given as it is in the buffer, but if that is one region, only that.
@@ -76,6 +97,15 @@ def test_causal_ranks_send_nothing_behind_their_own_elements():
         moved = [line for line in plan.text.splitlines() if "chunk.put" in line]
         between = [line for line in moved if line.split(" from ")[1][0] != line.split(" to ")[2][0]]
         assert len(between) == hops
+
+
+def test_ranks_send_nothing_to_sequences_of_which_they_have_no_elements():
+    plan = Plan("sums", [4])
+    dkv = plan.buffer("dkv", (40, 2), "f32")
+    reduce_sequence(plan, dkv, SequenceShards(40, 4), Strategy(), cu_seqlens=(0, 10, 25, 40))
+    moved = re.findall(r"chunk\.put .* from (\d) to (\d)", plan.text)
+    between = {(source, rank) for source, rank in moved if source != rank}
+    assert between == {("1", "2"), ("2", "1"), ("2", "3"), ("3", "2")}
 
 
 @pytest.mark.parametrize("strategy", WAYS.values(), ids=WAYS)

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch_cases import CPU, Setting, close, everywhere, expect_error, world_name
+from torch_cases import CPU, OPERATORS, Setting, close, everywhere, expect_error, world_name
 
 import syncopate.torch as st
 from syncopate.kernels import AttentionConfig
@@ -73,9 +73,6 @@ def check_attention() -> None:
         ),
     ):
         expect_error(call, text)
-    q.requires_grad_()
-    o = st.ulysses_attention(q, k, v, dist.group.WORLD)
-    expect_error(lambda: o.sum().backward(), "attention: expects no gradient")
 
 
 @dataclass(frozen=True)
@@ -102,14 +99,23 @@ class Attended:
         return [self.setting.random(self.rows, heads, self.head_dim) for heads in each]
 
 
-def check_attention_gradients(case: Attended, causal: bool, zigzag: bool) -> None:
-    """Against autograd through torch's attention of the whole sequence in float64, as one process has it."""
+def check_attention_gradients(
+    case: Attended, causal: bool, zigzag: bool, *, shares_heads: bool = False, of_lse: bool = True
+) -> None:
+    """Against autograd through attention of the whole sequence in float64, as one process has it.
+
+    With `of_lse`, of a function of the logarithms, too; `shares_heads` is for `ulysses_attention`.
+    """
     rank, world, rows = dist.get_rank(), dist.get_world_size(), case.rows
     q, k, v, weight = case.draw(4)
     mine = [x.requires_grad_() for x in (q, k, v)]
-    o, lse = st.ring_attention(*mine, dist.group.WORLD, causal=causal, zigzag=zigzag)
-    assert o.requires_grad and not lse.requires_grad
-    made = torch.autograd.grad(o, mine, weight)
+    if shares_heads:
+        o, lse = OPERATORS.ulysses_attention(*mine, causal, world_name(), "")
+    else:
+        o, lse = st.ring_attention(*mine, dist.group.WORLD, causal=causal, zigzag=zigzag)
+    of_logs = torch.randn(lse.shape).to(lse)
+    results, weights = ([o, lse], [weight, of_logs]) if of_lse else ([o], [weight])
+    made = torch.autograd.grad(results, mine, weights)
 
     sharding = Sharding.ZIGZAG if zigzag else Sharding.CONTIGUOUS
     shards = SequenceShards(rows * world, world, sharding)
@@ -120,14 +126,22 @@ def check_attention_gradients(case: Attended, causal: bool, zigzag: bool) -> Non
     whole = [x.transpose(0, 1) for x in leaves]
     shared = case.heads[0] // case.heads[1]
     keys, values = (x.repeat_interleave(shared, 0) for x in whole[1:])
-    out = torch.nn.functional.scaled_dot_product_attention(
-        whole[0][None], keys[None], values[None], is_causal=causal
-    )[0].transpose(0, 1)
-    cotangent = torch.cat(everywhere(weight)).double()[order]
-    rights = torch.autograd.grad(out, leaves, cotangent)
+    scores = whole[0] @ keys.transpose(1, 2) * case.head_dim**-0.5
+    if causal:
+        behind = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(behind, float("-inf"))
+    out = (scores.softmax(2) @ values).transpose(0, 1)
+    logs = scores.logsumexp(2)
+    cotangents = [torch.cat(everywhere(weight)).double()[order]]
+    if of_lse:
+        # One rank has all rows of some heads, or some rows of all.
+        every = torch.cat(everywhere(of_logs), 0 if shares_heads else 1).double()
+        cotangents.append(every if shares_heads else every[:, order])
+    rights = torch.autograd.grad([out, logs][: len(cotangents)], leaves, cotangents)
     own = places[rank * rows : (rank + 1) * rows]
     tolerance = case.setting.tolerance
     close(o, out[own], tolerance)
+    close(lse, logs.chunk(world)[rank] if shares_heads else logs[:, own], max(tolerance, 1e-6))
     for grad, right, x in zip(made, rights, mine, strict=True):
         close(grad, right[own], tolerance)
         assert grad.dtype == x.dtype
@@ -136,22 +150,29 @@ def check_attention_gradients(case: Attended, causal: bool, zigzag: bool) -> Non
 def check_gradients_of_attention() -> None:
     """By the reference path, in float64, in all forms; and as torch wants operators."""
     for causal, zigzag in itertools.product((False, True), repeat=2):
-        check_attention_gradients(Attended(), causal, zigzag)
+        check_attention_gradients(Attended(), causal, zigzag, of_lse=causal)
+        if not zigzag:
+            check_attention_gradients(Attended(), causal, False, shares_heads=True)
     q, k, v = (x.requires_grad_() for x in Attended().draw(3))
-    torch.library.opcheck(
-        torch.ops.syncopate.ring_attention.default, (q, k, v, True, True, world_name(), "")
-    )
+    torch.library.opcheck(OPERATORS.ring_attention.default, (q, k, v, True, True, world_name(), ""))
+    torch.library.opcheck(OPERATORS.ulysses_attention.default, (q, k, v, True, world_name(), ""))
     o, lse = st.ring_attention(q, k, v, dist.group.WORLD)
+    # Of the logarithms alone.
+    (of_q,) = torch.autograd.grad(lse.sum(), q, retain_graph=True)
+    assert of_q.abs().max() > 0
     (of_q,) = torch.autograd.grad(o.sum(), q, create_graph=True)
-    expect_error(lambda: of_q.sum().backward(), "ring_attention: expects no gradient of its")
-    backward = torch.ops.syncopate.ring_attention_backward
+    expect_error(lambda: of_q.sum().backward(), "attention: expects no gradient of its")
+    backward = OPERATORS.ring_attention_backward
+    form = (False, False, world_name())
+    for grad, logs, of_logs, text in (
+        (o, lse.double(), None, "lse: expects torch.float32 [4, 6]"),
+        (o, lse, lse[:, 1:], "grad_lse: expects torch.float32 [4, 6]"),
+        (o[:3], lse, None, "grad: expects torch.float64 [6, 4, 8]"),
+    ):
+        expect_error(partial(backward, grad, q, k, v, o, logs, of_logs, *form), text)
     expect_error(
-        lambda: backward(o, q, k, v, o, lse.double(), False, False, world_name()),
-        "lse: expects torch.float32 [4, 6]",
-    )
-    expect_error(
-        lambda: backward(o[:3], q, k, v, o, lse, False, False, world_name()),
-        "grad: expects torch.float64 [6, 4, 8]",
+        lambda: OPERATORS.ulysses_attention_backward(o, q, k, v, o, lse, None, False, world_name()),
+        "lse: expects torch.float32 [2, 12]",
     )
     # Under autocast, logarithms stay as they have been saved.
     mine = [x.requires_grad_() for x in Attended(setting=Setting(dtype=torch.float32)).draw(3)]
@@ -216,16 +237,19 @@ class SimulatedProgram:
             for name, each in result.outputs[0].items()
         }
         # A call gives parts of buffers behind the kernel's tensors.
-        names = [name for name in ("dq", "delta", "k", "v", "dkv", "dkv_own") if name in made]
-        assert len(names) == len(made), made.keys()
+        given_back = [spec.name for spec in self.program.buffers if any(spec.outputs)]
+        names = [name for name in ("dq", "delta") if name in made and name not in given_back]
+        names += given_back
+        assert sorted(names) == sorted(made), made.keys()
         return tuple(made[name] for name in names) if len(names) > 1 else made[names[0]]
 
 
-def check_simulated_gradients(causal: bool, zigzag: bool, keeps: bool) -> None:
+def check_simulated_gradients(causal: bool, zigzag: bool, keeps: bool, shares_heads: bool) -> None:
     """Gradients of attention by the kernels that GPUs would run."""
     simulated = SimulatedGradients()
     case = Attended(34, (2, 1), 16, Setting(dtype=torch.float16, tolerance=4e-3))
     gradients = partial(AttentionGradients, keeps=keeps)
+    operator = f"{'ulysses' if shares_heads else 'ring'}_attention_backward"
     with ExitStack() as changes:
         for target, name, value in (
             (programs, "_programs", lambda name: simulated),
@@ -233,10 +257,10 @@ def check_simulated_gradients(causal: bool, zigzag: bool, keeps: bool) -> None:
             (loaded_gradients, "load", SimulatedProgram),
             (loaded_gradients, "_upload", lambda table, device: table),
             (sequence_inputs, "check_tensor", lambda *_: None),
-            (reference, "ring_attention_backward", fused.ring_attention_backward),
+            (reference, operator, getattr(fused, operator)),
         ):
             changes.enter_context(patch.object(target, name, value))
-        check_attention_gradients(case, causal, zigzag)
+        check_attention_gradients(case, causal, zigzag, shares_heads=shares_heads, of_lse=causal)
     assert len(simulated.made) == 1, simulated.made
 
 
@@ -246,9 +270,14 @@ def attention_cases() -> dict[str, Callable[[], None]]:
         "attention": check_attention,
         "gradients of attention": check_gradients_of_attention,
     }
-    for causal, zigzag, keeps in ((True, True, False), (False, False, True)):
-        form = f"{'causal zig-zag' if zigzag else 'contiguous'}{', kept' if keeps else ''}"
+    for causal, zigzag, keeps, shares_heads in (
+        (True, True, False, False),
+        (False, False, True, False),
+        (True, False, True, True),
+    ):
+        words = ["causal zig-zag" if zigzag else "contiguous", *(["kept"] if keeps else [])]
+        form = ", ".join([*words, *(["heads"] if shares_heads else [])])
         made[f"simulated gradients of attention, {form}"] = partial(
-            check_simulated_gradients, causal, zigzag, keeps
+            check_simulated_gradients, causal, zigzag, keeps, shares_heads
         )
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,14 @@ _SMALL = AttentionConfig(block_m=64, block_n=32, num_warps=4, num_stages=2, num_
 
 
 def differentiate(
-    q: Array, k: Array, v: Array, do: Array, positions: Array | None, head_dim: int
+    q: Array,
+    k: Array,
+    v: Array,
+    do: Array,
+    positions: Array | None,
+    head_dim: int,
+    firsts: Array | None = None,
+    dlse: Array | None = None,
 ) -> tuple[Array, Array]:
     """Gradients in float64, of what `attend` computes: dQ like q, and [keys, kv_heads, 2, head_dim] of keys and values.
 
@@ -42,8 +50,10 @@ def differentiate(
         do: The gradient of the output.
         positions: Of the queries, if they take the keys up to there only; -1 for none.
         head_dim: Elements of a head.
+        firsts: The first keys that queries take, if these are not the first of all.
+        dlse: The gradients of the logarithms, [heads, rows], if they have any.
     """
-    out, lse = attend(q, k, v, positions, head_dim)
+    out, lse = attend(q, k, v, positions, head_dim, firsts)
     q, k, v, do, out = (
         x.astype(np.float64).reshape(len(x), -1, head_dim) for x in (q, k, v, do, out)
     )
@@ -55,9 +65,13 @@ def differentiate(
     kept = np.ones((len(q), len(k)), bool)
     if positions is not None:
         kept = np.arange(len(k)) <= positions[:, None]
+    if firsts is not None:
+        kept &= np.arange(len(k)) >= firsts[:, None]
     exponents = scale * np.einsum("rhd,chd->hrc", q, k) - np.where(takes[..., 0], lse, 0)[..., None]
     weights = np.where(kept & takes, np.exp(exponents), 0)
     delta = np.einsum("rhd,rhd->hr", do, out)[:, :, None]
+    if dlse is not None:
+        delta = delta - dlse[:, :, None]
     ds = scale * weights * (np.einsum("rhd,chd->hrc", do, v) - delta)
     dq = np.einsum("hrc,chd->rhd", ds, k).reshape(len(q), -1)
     both = np.stack([np.einsum("hrc,rhd->chd", ds, q), np.einsum("hrc,rhd->chd", weights, do)], 2)
@@ -74,6 +88,7 @@ class Given:
     o: Sequence[Array]
     do: Sequence[Array]
     lse: Sequence[Array]
+    dlse: Sequence[Array] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +110,8 @@ class BackwardCase:
         sums: That of the gradients of keys and values.
         config: Tiles and steps.
         node_size: Of a ring, ranks of a node.
+        cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends.
+        of_lse: Whether the logarithms have gradients.
     """
 
     world: int
@@ -110,6 +127,8 @@ class BackwardCase:
     sums: str = "f32"
     config: AttentionConfig = _SMALL
     node_size: int | None = None
+    cu_seqlens: tuple[int, ...] | None = None
+    of_lse: bool = False
 
     @property
     def shards(self) -> SequenceShards:
@@ -119,7 +138,8 @@ class BackwardCase:
     @property
     def gradients(self) -> AttentionGradients:
         """Those of a workload, which has several ranks."""
-        return AttentionGradients(workload_of(self, self.node_size), self.kept, self.sums)
+        work = workload_of(self, self.node_size)
+        return AttentionGradients(work, self.kept, self.sums, self.of_lse)
 
     @functools.cache  # noqa: B019
     def build(self) -> tuple[Any, Any]:
@@ -162,13 +182,27 @@ class BackwardCase:
         ranks, rows = range(self.world), self.shards.rows
         k, v = (random(self.length, self.kv_heads) for _ in "kv")
         q, do = ([random(rows, self.heads) for _ in ranks] for _ in range(2))
-        results = [attend(q[rank], k, v, self.places(rank), self.head_dim) for rank in ranks]
+        results = [
+            attend(q[rank], k, v, last, self.head_dim, first)
+            for rank in ranks
+            for last, first in [self.taken(rank)]
+        ]
         o = [self.round(out) for out, _ in results]
-        return Given(q, k, v, o, do, [lse.astype(np.float32) for _, lse in results])
+        lse = [lse.astype(np.float32) for _, lse in results]
+        dlse = [generator.standard_normal(own.shape).astype(np.float32) for own in lse]
+        return Given(q, k, v, o, do, lse, dlse if self.of_lse else None)
 
-    def places(self, rank: int) -> Array | None:
-        """The places of a rank's queries, if these take the keys up to there only."""
-        return self.shards.positions(rank) if self.causal else None
+    def taken(self, rank: int) -> tuple[Array | None, Array | None]:
+        """The last and the first keys that a rank's queries take; None where these are those of all."""
+        places = self.shards.positions(rank)
+        if self.cu_seqlens is None:
+            return (places if self.causal else None), None
+        last, first = np.full(len(places), -1), np.zeros(len(places), int)
+        for begin, end in itertools.pairwise(self.cu_seqlens):
+            inside = (begin <= places) & (places < end)
+            last[inside] = places[inside] if self.causal else end - 1
+            first[inside] = begin
+        return last, first
 
     def keys(self, given: Given, *, kept: bool) -> dict[str, list[Array]]:
         """Keys and values as a program takes them, of each rank its own, or all."""
@@ -186,9 +220,11 @@ class BackwardCase:
         of_q, of_kv = [], np.zeros((self.length, self.kv_heads, 2, self.head_dim))
         for rank, (q, do) in enumerate(zip(given.q, given.do, strict=True)):
             has = self.shards.positions(rank) >= 0
-            places = self.places(rank)
-            places = None if places is None else places[has]
-            dq, dkv = differentiate(q[has], given.k, given.v, do[has], places, self.head_dim)
+            last, first = (None if keys is None else keys[has] for keys in self.taken(rank))
+            dlse = None if given.dlse is None else given.dlse[rank][:, has]
+            dq, dkv = differentiate(
+                q[has], given.k, given.v, do[has], last, self.head_dim, first, dlse
+            )
             of_q.append(dq)
             of_kv += dkv
         return of_q, of_kv
@@ -211,9 +247,10 @@ BACKWARD: dict[str, BackwardCase] = {
         strategy=syncopate.Strategy(**_RING, combine="tiles", realization="copy_engine"),
         kept=True,
     ),
+    # Keys of all ranks come before sums, of which some tiles of the last blocks are done first.
     "zig-zag, got": BackwardCase(
-        3,
-        215,
+        4,
+        253,
         heads=1,
         causal=True,
         sharding=Sharding.ZIGZAG,
@@ -238,6 +275,20 @@ BACKWARD: dict[str, BackwardCase] = {
         kept=True,
         node_size=2,
     ),
+    # Sequences end within blocks of queries and keys, and shards; one has one element.
+    "packed ring, causal": BackwardCase(
+        3,
+        205,
+        causal=True,
+        strategy=syncopate.Strategy(**_RING),
+        kept=True,
+        cu_seqlens=(0, 17, 90, 91, 205),
+        of_lse=True,
+    ),
+    "packed zig-zag": BackwardCase(
+        2, 139, heads=1, sharding=Sharding.ZIGZAG, cu_seqlens=(0, 70, 70, 100, 139)
+    ),
+    "heads of 256": BackwardCase(2, 75, heads=1, head_dim=256, causal=True, kept=True, of_lse=True),
     "heads of 128, engines, sums in bf16": BackwardCase(
         2,
         101,

@@ -25,15 +25,25 @@ _SMALL = AttentionConfig(block_m=64, block_n=32, num_warps=4, num_stages=2, num_
 
 
 def attend(
-    q: Array, k: Array, v: Array, positions: Array | None, head_dim: int
+    q: Array,
+    k: Array,
+    v: Array,
+    positions: Array | None,
+    head_dim: int,
+    firsts: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Attention in float64: outputs [rows, heads · head_dim], and the log of the denominators, [heads, rows]."""
+    """Attention in float64: outputs [rows, heads · head_dim], and the log of the denominators, [heads, rows].
+
+    `positions` are the last keys that queries take, and `firsts` the first ones.
+    """
     rows, length = len(q), len(k)
     q, k, v = (x.astype(np.float64).reshape(len(x), -1, head_dim) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     scores = np.einsum("rhd,chd->hrc", q, np.repeat(k, group, axis=1)) / np.sqrt(head_dim)
     if positions is not None:
         scores = np.where(np.arange(length) <= positions[:, None], scores, -np.inf)
+    if firsts is not None:
+        scores = np.where(np.arange(length) >= firsts[:, None], scores, -np.inf)
     top = np.maximum(scores.max(axis=2, keepdims=True), -1e9)
     weights = np.exp(scores - top)
     total = weights.sum(axis=2, keepdims=True)
@@ -58,6 +68,7 @@ def workload_of(case: Any, node_size: int | None = None) -> AttentionWorkload:
         causal=case.causal,
         dtype=case.dtype,
         sharding=case.sharding,
+        cu_seqlens=getattr(case, "cu_seqlens", None),
         node_size=node_size,
     )
 

@@ -26,15 +26,17 @@ def _error(found: object, expected: np.ndarray) -> float:
 def test_reference_is_the_derivative():
     """Along a random direction, the loss changes as the gradients say."""
     generator = np.random.default_rng(3)
-    places = np.array([2, 5, 6, -1])
+    places, firsts = np.array([2, 5, 6, -1]), np.array([0, 3, 3, 0])
+    dlse = generator.standard_normal((4, 4))
     q, do, dq = generator.standard_normal((3, 4, 4 * 16))
     k, v, dk, dv = generator.standard_normal((4, 7, 2 * 16))
 
     def loss(step: float) -> float:
-        out, _ = attend(q + step * dq, k + step * dk, v + step * dv, places, 16)
-        return float((out * do).sum())
+        moved = q + step * dq, k + step * dk, v + step * dv
+        out, lse = attend(*moved, places, 16, firsts)
+        return float((out * do).sum() + (lse * dlse)[:, :3].sum())
 
-    of_q, of_kv = differentiate(q, k, v, do, places, 16)
+    of_q, of_kv = differentiate(q, k, v, do, places, 16, firsts, dlse)
     said = (of_q * dq).sum() + (
         of_kv * np.stack([dk, dv]).reshape(2, 7, 2, 16).transpose(1, 2, 0, 3)
     ).sum()
@@ -50,23 +52,25 @@ def _run(program, inputs, seed):
     return outputs
 
 
-def _positions(case: BackwardCase, program: int) -> dict[str, list[np.ndarray]]:
+def _tables(case: BackwardCase, program: int) -> dict[str, list[np.ndarray]]:
     if case.world == 1:
-        return {"positions": [case.shards.positions(0)]} if case.causal else {}
-    given = [case.gradients.positions(rank)[program] for rank in range(case.world)]
-    return {} if given[0] is None else {"positions": given}
+        return {}
+    given = [case.gradients.tables(rank, case.config)[program] for rank in range(case.world)]
+    return {name: [own[name] for own in given] for name in given[0]}
 
 
 def _run_q(case: BackwardCase, given, seed):
     inputs = {"q": given.q, "o": given.o, "do": given.do, "lse": given.lse}
-    inputs |= _positions(case, 0)
+    if given.dlse:
+        inputs["dlse"] = given.dlse
+    inputs |= _tables(case, 0)
     return _run(case.build()[0], inputs | case.keys(given, kept=case.world == 1), seed)
 
 
 def _run_kv(case: BackwardCase, given, of_q, seed):
     inputs = {"q": given.q, "do": given.do, "lse": given.lse, "delta": of_q["delta"]}
     keys = {name: of_q[name] for name in "kv" if name in of_q} or case.keys(given, kept=case.kept)
-    inputs |= _positions(case, 1)
+    inputs |= _tables(case, 1)
     outputs = _run(case.build()[1], inputs | keys, seed)
     return next(iter(outputs.values()))
 
@@ -81,6 +85,8 @@ def test_gradients_are_sound_and_right(case):
         assert _error(np.asarray(found["dq"][rank])[has], expected) < TOLERANCE[case.dtype]
         products = given.do[rank].astype(np.float64) * given.o[rank]
         delta = products.reshape(len(has), case.heads, -1).sum(axis=2).T
+        if given.dlse:
+            delta -= given.dlse[rank]
         assert _error(np.asarray(found["delta"][rank])[:, has], delta[:, has]) < DELTA
     sums = _run_kv(case, given, found, seed=1)
     for rank, got in enumerate(sums):

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 import syncopate.language as sy
+from syncopate.kernels.attention_parts import find_kept, find_queries, store_rows
 
 __all__ = ["attention"]
 
@@ -62,34 +63,13 @@ def attention(
     its sequence. As a block may end anywhere, O is stored through ``o_ptr``.
     """
     scale_log2 = scale * _LOG2_E
-    columns = tl.arange(0, BLOCK_N)
     for t in tl.range(tl.program_id(0), HEADS * TILES_M, NUM_SMS):
         # Causal tiles with the most keys come first.
         m = TILES_M - 1 - t % TILES_M if CAUSAL else t % TILES_M
         h, m, _ = sy.tile(t, t // TILES_M, m)
-        first_row = m * BLOCK_M
-        end_row = SQ
-        first_key = 0
-        end_key = SK
-        if PACKED:
-            first_row = tl.load(tiles_ptr + m * 4)
-            end_row = tl.load(tiles_ptr + m * 4 + 1)
-            first_key = tl.load(tiles_ptr + m * 4 + 2)
-            end_key = tl.load(tiles_ptr + m * 4 + 3)
-        rows = first_row + tl.arange(0, BLOCK_M)
-        inside = rows < end_row
-        last = tl.full((BLOCK_M,), 0, tl.int32) + (end_key - 1)
-        end = tl.cdiv(end_key, BLOCK_N)
-        whole = end_key
-        if CAUSAL:
-            if positions_ptr is None:
-                places = tl.where(inside, rows, -1)
-            else:
-                places = tl.load(positions_ptr + rows, mask=inside, other=-1)
-            last = tl.minimum(places, last)
-            end = (tl.max(last) + BLOCK_N) // BLOCK_N
-            # Rows that are not stored need no mask.
-            whole = tl.min(tl.where(inside, last, end_key - 1)) + 1
+        first_row, rows, inside, first_key, last, end, whole = find_queries(
+            m, positions_ptr, tiles_ptr, SQ, SK, BLOCK_M, BLOCK_N, CAUSAL, PACKED
+        )
         q = q_desc.load([first_row, h * HEAD_DIM])
         top = tl.full((BLOCK_M,), _LEAST, tl.float32)
         total = tl.zeros((BLOCK_M,), tl.float32)
@@ -112,9 +92,7 @@ def attention(
                 before = n
             if CAUSAL or RAGGED or PACKED:  # noqa: SIM102 (the one is known to the compiler, the other at run time)
                 if (n * BLOCK_N + BLOCK_N > whole) | (n * BLOCK_N < first_key):
-                    kept = columns[None, :] <= (last - n * BLOCK_N)[:, None]
-                    if PACKED:
-                        kept = kept & (columns >= first_key - n * BLOCK_N)[None, :]
+                    kept = find_kept(n * BLOCK_N, first_key, last, BLOCK_N, PACKED)
                     scores = tl.where(kept, scores, float("-inf"))
             higher = tl.maximum(top, tl.max(scores, 1) * scale_log2)
             weights = tl.math.exp2(scores * scale_log2 - higher[:, None])
@@ -135,9 +113,7 @@ def attention(
         total = tl.where(takes, total, 1.0)
         out = out * (1 / total)[:, None]
         if PACKED:
-            at = rows[:, None].to(tl.int64) * (HEADS * HEAD_DIM) + h * HEAD_DIM
-            at += tl.arange(0, HEAD_DIM)[None, :]
-            tl.store(o_ptr + at, out.to(o_ptr.dtype.element_ty), mask=inside[:, None])
+            store_rows(o_ptr, out, rows, inside, h, HEADS, HEAD_DIM)
         else:
             o_desc.store([first_row, h * HEAD_DIM], out.to(o_desc.dtype))
         lse = tl.where(takes, (top + tl.math.log2(total)) / _LOG2_E, float("-inf"))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
+from syncopate.compiler.binding import Descriptor, Pointer, Tensor
 from syncopate.errors import SyncopateError
+from syncopate.kernels.bind_sequence import bind_queries, bind_sequence
 from syncopate.kernels.config import AttentionConfig
-from syncopate.kernels.heads import check_heads, find_scale
 from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
@@ -27,65 +26,56 @@ def bind_attention_backward_q(
     *,
     causal: bool = False,
     scale: float | None = None,
+    cu_seqlens: Sequence[int] | None = None,
+    of_lse: bool = False,
+    q: Buffer | None = None,
+    o: Buffer | None = None,
+    do: Buffer | None = None,
+    dq: Buffer | None = None,
 ) -> dict[str, Any]:
     """Binds `attention_backward_q` for the queries that a rank has, to the keys and values of all of a sequence.
 
     Args:
-        k: The keys; all arguments are as for `bind_attention`.
+        k: The keys; all arguments are as for `bind_attention`, but for the last four.
         v: The values.
         heads: Heads of the queries.
         head_dim: Elements of a head.
         shards: Which queries a rank has.
-        config: Tiles and steps; chosen by the number of elements of a head if it is left out.
+        config: Tiles and steps; `AttentionConfig.choose_backward_q` if it is left out.
         causal: Whether a query takes the keys up to its own place only.
         scale: By what scores are multiplied.
+        cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends.
+        of_lse: Whether the logarithms have a gradient, too.
+        q: The plan's buffer of the queries, where they move, as for `bind_attention`.
+        o: That of the outputs, likewise.
+        do: That of their gradients, likewise.
+        dq: That of the gradients of the queries, which tiles compute. Not with `cu_seqlens`.
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes keys and values by their names; `q`, `o`
-        and `do`, [shards.rows, heads · head_dim]; `lse`, f32 [heads, shards.rows], as `attention` leaves it; and, if it
-        is causal, `positions`. It gives `dq`, like `q`, and `delta`, like `lse`, the sums of the rows of dO ∘ O.
+        and `do`, [shards.rows, heads · head_dim]; `lse`, f32 [heads, shards.rows], as `attention` leaves it; `dlse`,
+        its gradient, if it has one; and `positions` and `tiles` as `attention` does. It gives `dq`, like `q`, and
+        `delta`, like `lse`, the sums of the rows of dO ∘ O less `dlse`.
 
     Raises:
         SyncopateError: An argument is wrong.
     """
-    config = config or _choose_for_queries(head_dim)
-    group = check_heads(k, v, heads, head_dim, shards.length)
-    bm, bn, rows = config.block_m, config.block_n, shards.rows
-    tiles = SequenceTiles(shards, bm, bn, causal)
-    shape = (rows, heads * head_dim)
-    q, o, do, dq = (
-        Tensor(name, shape, k.dtype, output=name == "dq") for name in ("q", "o", "do", "dq")
+    if dq is not None and cu_seqlens is not None:
+        raise SyncopateError(f"dq: expects None with cu_seqlens, but got buffer {dq.name}")
+    bound = bind_queries(
+        *(k, v, heads, head_dim, shards),
+        config or AttentionConfig.choose_backward_q(head_dim),
+        *(causal, scale, cu_seqlens),
+        rows={"q": q, "o": o, "do": do, "dq": dq},
+        output="dq",
     )
-    bind = {
-        "q_desc": Descriptor(q, (bm, head_dim)),
-        "k_desc": Descriptor(k, (bn, head_dim)),
-        "v_desc": Descriptor(v, (bn, head_dim)),
-        "o_desc": Descriptor(o, (bm, head_dim)),
-        "do_desc": Descriptor(do, (bm, head_dim)),
-        "dq_desc": Descriptor(dq, (bm, head_dim)),
-        "lse_ptr": Pointer(Tensor("lse", (heads, rows), "f32")),
-        "delta_ptr": Pointer(Tensor("delta", (heads, rows), "f32", output=True)),
-        "positions_ptr": Pointer(Tensor("positions", (rows,), "i32")) if causal else None,
-        "scale": find_scale(scale, head_dim),
-        "HEADS": heads,
-        "GROUP": group,
-        "SQ": rows,
-        "SK": shards.length,
-        "BLOCK_M": bm,
-        "BLOCK_N": bn,
-        "HEAD_DIM": head_dim,
-        "CAUSAL": causal,
-        "RAGGED": shards.length % bn != 0,
-        "NUM_SMS": Ctas() if config.num_ctas is None else config.num_ctas,
+    shape = (heads, shards.rows)
+    bound["bind"] |= {
+        "lse_ptr": Pointer(Tensor("lse", shape, "f32")),
+        "dlse_ptr": Pointer(Tensor("dlse", shape, "f32")) if of_lse else None,
+        "delta_ptr": Pointer(Tensor("delta", shape, "f32", output=True)),
     }
-    return {
-        "bind": bind,
-        "tiles": (heads, tiles.count),
-        "ctas": config.num_ctas,
-        "steps": tiles.steps(),
-        "tile_order": tiles.order(heads) if causal else None,
-        "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
-    }
+    return bound
 
 
 def bind_attention_backward_kv(
@@ -99,6 +89,7 @@ def bind_attention_backward_kv(
     *,
     causal: bool = False,
     scale: float | None = None,
+    cu_seqlens: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """Binds `attention_backward_kv`: what the queries of a rank contribute to all of a sequence's keys and values.
 
@@ -111,70 +102,42 @@ def bind_attention_backward_kv(
         heads: Heads of the queries.
         head_dim: Elements of a head.
         shards: Which queries a rank has.
-        config: `block_n` keys of a tile, and `block_m` queries of a turn of the loop inside; chosen by the number of
-            elements of a head if it is left out.
+        config: `block_n` keys of a tile, and `block_m` queries of a turn of the loop inside;
+            `AttentionConfig.choose_backward_kv` if it is left out.
         causal: Whether a query takes the keys up to its own place only.
         scale: By what scores are multiplied.
+        cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends.
 
     Returns:
         Keyword arguments of `syncopate.compile`. A call of the program takes keys and values by their names; `q`, `do`
-        and `lse` as `bind_attention_backward_q` says; `delta`, as its program gives it; and `positions`, if it is
-        causal or some rank has rows that stand for no query.
+        and `lse` as `bind_attention_backward_q` says; `delta`, as its program gives it; and, where
+        `SequenceTiles.places_of_queries` gives tables, these.
 
     Raises:
         SyncopateError: An argument is wrong.
     """
-    config = config or _choose_for_keys(head_dim)
-    group = check_heads(k, v, heads, head_dim, shards.length)
+    config = config or AttentionConfig.choose_backward_kv(head_dim)
+    common = bind_sequence(k, v, heads, head_dim, shards, config, causal, scale)
     if tuple(dkv.shape) != (k.shape[0], 2 * k.shape[1]):
         raise SyncopateError(
             f"dkv: expects {[k.shape[0], 2 * k.shape[1]]}, twice what the keys have, but got {list(dkv.shape)}"
         )
     bm, bn, rows = config.block_m, config.block_n, shards.rows
+    packed = None if cu_seqlens is None else tuple(cu_seqlens)
+    tables = SequenceTiles(shards, bm, bn, causal, packed).places_of_queries(0)
+    places = {name: Pointer(Tensor(name, table.shape, "i32")) for name, table in tables.items()}
     shape = (rows, heads * head_dim)
-    has_positions = causal or any(
-        np.any(shards.positions(rank) < 0) for rank in range(shards.world_size)
-    )
-    kv_heads = heads // group
-    bind = {
+    kv_heads = k.shape[1] // head_dim
+    common["bind"] |= {
         "q_desc": Descriptor(Tensor("q", shape, k.dtype), (bm, head_dim)),
-        "k_desc": Descriptor(k, (bn, head_dim)),
-        "v_desc": Descriptor(v, (bn, head_dim)),
         "do_desc": Descriptor(Tensor("do", shape, k.dtype), (bm, head_dim)),
         "dkv_desc": Descriptor(dkv, (bn, head_dim)),
         "lse_ptr": Pointer(Tensor("lse", (heads, rows), "f32")),
         "delta_ptr": Pointer(Tensor("delta", (heads, rows), "f32")),
-        "positions_ptr": Pointer(Tensor("positions", (rows,), "i32")) if has_positions else None,
-        "scale": find_scale(scale, head_dim),
+        "positions_ptr": places.get("positions"),
+        "keys_ptr": places.get("keys"),
         "KV_HEADS": kv_heads,
-        "GROUP": group,
-        "SQ": rows,
-        "SK": shards.length,
-        "BLOCK_M": bm,
-        "BLOCK_N": bn,
-        "HEAD_DIM": head_dim,
-        "CAUSAL": causal,
-        "NUM_SMS": Ctas() if config.num_ctas is None else config.num_ctas,
+        "PACKED": packed is not None,
+        "PASSES": 2 if head_dim > 128 else 1,
     }
-    return {
-        "bind": bind,
-        "tiles": (kv_heads, -(-shards.length // bn)),
-        "ctas": config.num_ctas,
-        "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
-    }
-
-
-def _choose_for_queries(head_dim: int) -> AttentionConfig:
-    """Blocks of which nothing spills in a fused kernel on Hopper, and whose stages fit into its shared memory."""
-    if head_dim > 128:
-        return AttentionConfig(block_m=64, block_n=32, num_stages=2)
-    if head_dim > 64:
-        return AttentionConfig(block_m=128, block_n=64, num_stages=2)
-    return AttentionConfig(block_m=128, block_n=128, num_stages=3)
-
-
-def _choose_for_keys(head_dim: int) -> AttentionConfig:
-    """Likewise; beside two accumulators of 128 columns, scores of 64 queries would spill."""
-    if head_dim <= 64:
-        return AttentionConfig(block_m=64, block_n=128, num_stages=3)
-    return AttentionConfig(block_m=32, block_n=128, num_stages=2)
+    return common | {"tiles": (kv_heads, -(-shards.length // bn))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
@@ -13,7 +13,7 @@ from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
 
-__all__ = ["bind_attention"]
+__all__ = ["bind_attention", "bind_queries", "bind_sequence"]
 
 
 def bind_attention(
@@ -60,54 +60,119 @@ def bind_attention(
     Raises:
         SyncopateError: An argument is wrong.
     """
-    config = config or AttentionConfig.choose(head_dim)
-    group = check_heads(k, v, heads, head_dim, shards.length)
-    bm, bn, rows = config.block_m, config.block_n, shards.rows
-    packed = None if cu_seqlens is None else tuple(cu_seqlens)
-    tiles = SequenceTiles(shards, bm, bn, causal, packed)
-    shape = (rows, heads * head_dim)
-    for name, buffer in (("q", q), ("o", o)):
-        if buffer is not None and tuple(buffer.shape) != shape:
-            raise SyncopateError(f"{name}: expects {list(shape)}, but got {list(buffer.shape)}")
-    if o is not None and packed is not None:
+    if o is not None and cu_seqlens is not None:
         raise SyncopateError(
             "o: expects None with cu_seqlens, where tiles end anywhere, so that outputs stay on their rank, but got "
             f"buffer {o.name}"
         )
-    queries, outputs = (
-        given if given is not None else Tensor(name, shape, k.dtype, output=name == "o")
-        for name, given in (("q", q), ("o", o))
+    config = config or AttentionConfig.choose(head_dim)
+    bound = bind_queries(
+        *(k, v, heads, head_dim, shards, config, causal, scale, cu_seqlens),
+        rows={"q": q, "o": o},
+        output="o",
     )
-    places = causal and shards.world_size > 1
+    bound["bind"] |= {
+        "lse_ptr": Pointer(Tensor("lse", (heads, shards.rows), "f32", output=True)),
+        "LATE": config.late,
+    }
+    return bound
+
+
+def bind_queries(
+    k: Buffer | Tensor,
+    v: Buffer | Tensor,
+    heads: int,
+    head_dim: int,
+    shards: SequenceShards,
+    config: AttentionConfig,
+    causal: bool,
+    scale: float | None,
+    cu_seqlens: Sequence[int] | None,
+    *,
+    rows: Mapping[str, Buffer | None],
+    output: str,
+) -> dict[str, Any]:
+    """Binds what all kernels have whose tiles are blocks of queries, which walk keys.
+
+    Args:
+        k: As for `bind_attention`, like all arguments up to `cu_seqlens`.
+        v: Likewise.
+        heads: Likewise.
+        head_dim: Likewise.
+        shards: Likewise.
+        config: Likewise.
+        causal: Likewise.
+        scale: Likewise.
+        cu_seqlens: Likewise.
+        rows: What has a row for each query, by name: the plan's buffer where it moves, else None.
+        output: The one of them that tiles compute. With `cu_seqlens` they store it by a pointer.
+
+    Returns:
+        Keyword arguments of `syncopate.compile`, but for some parameters.
+
+    Raises:
+        SyncopateError: An argument is wrong.
+    """
+    bm, bn = config.block_m, config.block_n
+    packed = None if cu_seqlens is None else tuple(cu_seqlens)
+    common = bind_sequence(k, v, heads, head_dim, shards, config, causal, scale)
+    tiles = SequenceTiles(shards, bm, bn, causal, packed)
+    shape = (shards.rows, heads * head_dim)
+    tensors: dict[str, Buffer | Tensor] = {}
+    for name, buffer in rows.items():
+        if buffer is not None and tuple(buffer.shape) != shape:
+            raise SyncopateError(f"{name}: expects {list(shape)}, but got {list(buffer.shape)}")
+        tensors[name] = buffer or Tensor(name, shape, k.dtype, output=name == output)
+    bind: dict[str, Any] = {
+        f"{name}_desc": Descriptor(each, (bm, head_dim)) for name, each in tensors.items()
+    }
+    if packed:
+        bind[f"{output}_desc"] = None
+    shared = causal and shards.world_size > 1
+    common["bind"] |= bind | {
+        f"{output}_ptr": Pointer(tensors[output]) if packed else None,
+        "positions_ptr": Pointer(Tensor("positions", shape[:1], "i32")) if shared else None,
+        "tiles_ptr": Pointer(Tensor("tiles", (tiles.count, 4), "i32")) if packed else None,
+        "HEADS": heads,
+        "TILES_M": tiles.count,
+        "RAGGED": shards.length % bn != 0,
+        "PACKED": packed is not None,
+    }
+    moves = any(buffer is not None for buffer in rows.values())
+    return common | {
+        "tiles": (heads, tiles.count),
+        "steps": tiles.steps(),
+        # Queries that move decide the order by when they arrive.
+        "tile_order": tiles.order(heads) if not moves and (causal or packed) else None,
+    }
+
+
+def bind_sequence(
+    k: Buffer | Tensor,
+    v: Buffer | Tensor,
+    heads: int,
+    head_dim: int,
+    shards: SequenceShards,
+    config: AttentionConfig,
+    causal: bool,
+    scale: float | None,
+) -> dict[str, Any]:
+    """Binds what all kernels have that multiply queries by the keys of a sequence; arguments are `bind_queries`'s."""
+    bm, bn = config.block_m, config.block_n
     return {
         "bind": {
-            "q_desc": Descriptor(queries, (bm, head_dim)),
             "k_desc": Descriptor(k, (bn, head_dim)),
             "v_desc": Descriptor(v, (bn, head_dim)),
-            "o_desc": None if packed else Descriptor(outputs, (bm, head_dim)),
-            "o_ptr": Pointer(outputs) if packed else None,
-            "lse_ptr": Pointer(Tensor("lse", (heads, rows), "f32", output=True)),
-            "positions_ptr": Pointer(Tensor("positions", (rows,), "i32")) if places else None,
-            "tiles_ptr": Pointer(Tensor("tiles", (tiles.count, 4), "i32")) if packed else None,
             "scale": find_scale(scale, head_dim),
-            "HEADS": heads,
-            "GROUP": group,
-            "TILES_M": tiles.count,
-            "SQ": rows,
+            "GROUP": check_heads(k, v, heads, head_dim, shards.length),
+            "SQ": shards.rows,
             "SK": shards.length,
             "BLOCK_M": bm,
             "BLOCK_N": bn,
             "HEAD_DIM": head_dim,
             "CAUSAL": causal,
-            "RAGGED": shards.length % bn != 0,
-            "PACKED": packed is not None,
-            "LATE": config.late,
             "NUM_SMS": Ctas() if config.num_ctas is None else config.num_ctas,
         },
-        "tiles": (heads, tiles.count),
         "ctas": config.num_ctas,
-        "steps": tiles.steps(),
-        # Queries that move decide the order by when they arrive.
-        "tile_order": tiles.order(heads) if q is None and (causal or packed) else None,
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
     }

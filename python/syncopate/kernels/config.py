@@ -215,6 +215,22 @@ class AttentionConfig:
             return cls(block_n=32, num_stages=2, late=False)
         return cls(block_n=128) if head_dim <= 64 else cls()
 
+    @classmethod
+    def choose_backward_q(cls, head_dim: int) -> AttentionConfig:
+        """Returns blocks for the gradients of queries of which nothing spills in a fused kernel, and which fit."""
+        if head_dim > 128:
+            return cls(block_m=64, block_n=32, num_stages=2)
+        return cls(num_stages=2) if head_dim > 64 else cls(block_n=128)
+
+    @classmethod
+    def choose_backward_kv(cls, head_dim: int) -> AttentionConfig:
+        """Likewise for those of keys and values, which have two accumulators for a block of keys."""
+        if head_dim > 128:
+            return cls(block_m=16, block_n=64, num_stages=2)
+        if head_dim > 64:
+            return cls(block_m=32, block_n=128, num_stages=2)
+        return cls(block_m=64, block_n=128)
+
 
 @dataclass(frozen=True)
 class DecodeConfig:

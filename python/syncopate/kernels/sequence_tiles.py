@@ -114,6 +114,23 @@ class SequenceTiles:
                 result[segment.tile + number] = (*rows, *segment.keys)
         return result
 
+    def places_of_queries(self, rank: int) -> dict[str, npt.NDArray[np.int32]]:
+        """What `attention_backward_kv` takes to know which keys a query contributes to, by name; nothing if all do.
+
+        It is `keys`, i32 [2, shards.rows], if there are several sequences, and else `positions`, i32 [shards.rows], if
+        places are not rows: as ``keys_ptr`` and ``positions_ptr`` say.
+        """
+        shards = self.shards
+        places = shards.positions(rank)
+        if self.cu_seqlens is not None:
+            bounds = np.array(self.cu_seqlens)
+            number = np.searchsorted(bounds, places, side="right")
+            last = places if self.causal else bounds[number] - 1
+            keys = np.where(places < 0, [[shards.length], [-1]], [bounds[number - 1], last])
+            return {"keys": keys.astype(np.int32)}
+        ragged = shards.world_size * shards.rows > shards.length
+        return {"positions": places} if ragged or (self.causal and shards.world_size > 1) else {}
+
     def steps(self) -> list[Steps]:
         """The steps of each tile; none where they follow from the kernel."""
         if self.cu_seqlens is None and not self.causal:

@@ -9,7 +9,7 @@ from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan
 from syncopate.plan.sequence import SequenceShards, Sharding
-from syncopate.plan.sums import add_transfer, produce_everywhere
+from syncopate.plan.sums import add_transfer, produce_everywhere, spelled
 from syncopate.strategy import Strategy
 
 __all__ = ["gather_heads", "scatter_heads"]
@@ -83,7 +83,9 @@ def gather_heads(
         plan: The plan.
         computed: What tiles compute: [shards.length, columns of a rank].
         returned: What a call gives back, as far as a rank has rows: [shards.rows, all columns].
-        parts: By rank, which columns of `returned` it computes: those of all ranks are all, each once.
+        parts: By rank, which columns of `returned` it computes: those of all ranks are all. What several ranks compute
+            of the same is added, in the order of these ranks, by a role, which rounds once; then the plan gets another
+            buffer for what is on its way, `<name of computed>_arriving`.
         shards: Who has which rows, contiguous ones.
         strategy: The choices.
         groups: As for `scatter_heads`.
@@ -101,7 +103,14 @@ def gather_heads(
     ranks = range(plan.world_size)
     plan.expect_transfers(groups * len(ranks) * len(_owners(shards)))
     made = produce_everywhere(plan, computed)
-    arrived: list[list[Token]] = [[] for _ in ranks]
+    # By rank, how many before it compute the same.
+    number = [list(parts[:rank]).count(parts[rank]) for rank in ranks]
+    slots = None
+    if any(number):
+        shape = (max(number) * shards.rows, returned.shape[1])
+        slots = plan.buffer(f"{computed.name}_arriving", shape, computed.dtype)
+    # By owner and columns, where they go, and the transfers that bring them.
+    arrived: dict[tuple[int, int, int], tuple[Chunk, list[Token]]] = {}
     for group, distance in itertools.product(range(groups), ranks):
         for source in ranks:
             owner = (source + distance) % plan.world_size
@@ -109,13 +118,35 @@ def gather_heads(
                 continue
             columns = _piece(computed.shape[1], group, groups)
             dst, src = _match(returned, computed, parts[source], columns, shards, owner)
-            arrived[owner].append(
-                add_transfer(plan, src, dst, source, owner, [made[source]], strategy)
+            _, tokens = arrived.setdefault((owner, parts[source][0], group), (dst, []))
+            if slots is not None and number[source]:
+                dst = _slot(slots, dst, number[source], shards)
+            tokens.append(add_transfer(plan, src, dst, source, owner, [made[source]], strategy))
+    done: list[list[Token]] = [[] for _ in ranks]
+    for (owner, *_), (dst, tokens) in arrived.items():
+        if slots is not None and len(tokens) > 1:
+            added = plan.put(
+                [_slot(slots, dst, other, shards) for other in range(1, len(tokens))],
+                dst,
+                src_rank=owner,
+                dst_rank=owner,
+                reduction="sum",
+                after=tokens,
+                realization=spelled(strategy.reducing),
             )
+            tokens = [added]
+        done[owner] += tokens
     for rank in _owners(shards):
         plan.output(returned[: _count_rows(shards, rank)], rank=rank)
-    everything = [token for tokens in arrived for token in tokens]
-    return [plan.join(tokens or everything) for tokens in arrived]
+    everything = [token for tokens in done for token in tokens]
+    return [plan.join(tokens or everything) for tokens in done]
+
+
+def _slot(slots: Buffer, dst: Chunk, number: int, shards: SequenceShards) -> Chunk:
+    """Where a part arrives that is not the first one of a sum at `dst`."""
+    (row, column), (rows, columns) = dst.offsets, dst.sizes
+    first = (number - 1) * shards.rows + row
+    return slots[first : first + rows, column : column + columns]
 
 
 def _owners(shards: SequenceShards) -> range:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ def reduce_sequence(
     strategy: Strategy | None = None,
     *,
     causal: bool = False,
+    cu_seqlens: Sequence[int] | None = None,
 ) -> Token:
     """Adds what the tiles of all ranks compute of each element, at the rank that has it; the call gives it back.
 
@@ -42,6 +44,8 @@ def reduce_sequence(
             If it is direct, the plan gets another buffer for what is on its way.
         causal: Whether a rank contributes only to elements up to its own last one, so that nothing moves from it to
             blocks behind that.
+        cu_seqlens: Where sequences begin that stand one behind another, and where the last one ends: 0, …, length. A
+            rank contributes only to sequences of which it has elements, so that nothing moves from it to other blocks.
 
     Returns:
         The token that all sums are there.
@@ -64,7 +68,8 @@ def reduce_sequence(
             f"{spelled(strategy.combine)}; leave it out"
         )
     plan.follow(strategy)
-    sums = _Sums(plan, buffers, shards, strategy, causal)
+    bounds = (0, shards.length) if cu_seqlens is None else cu_seqlens
+    sums = _Sums(plan, buffers, shards, strategy, causal, bounds)
     plan.expect_transfers(sum(map(len, sums.others.values())) * len(buffers))
     done = sums.around() if is_ring else sums.directly()
     if shards.sharding is Sharding.ZIGZAG:
@@ -104,6 +109,7 @@ class _Sums:
         shards: SequenceShards,
         strategy: Strategy,
         causal: bool,
+        bounds: Sequence[int],
     ) -> None:
         self.plan, self.buffers, self.shards, self.strategy = plan, buffers, shards, strategy
         self.blocks = [
@@ -111,14 +117,24 @@ class _Sums:
             for rank in range(shards.world_size)
             for number, (begin, end) in enumerate(shards.ranges(rank))
         ]
-        last = [shards.positions(rank).max() for rank in range(shards.world_size)]
+        # By rank, to which elements each of its blocks contributes.
+        reached = [
+            [
+                (
+                    bounds[bisect.bisect(bounds, begin) - 1],
+                    end if causal else bounds[bisect.bisect(bounds, end - 1)],
+                )
+                for begin, end in shards.ranges(rank)
+            ]
+            for rank in range(shards.world_size)
+        ]
         # By block, the other ranks that contribute to it, the next one first.
         self.others = {
             block: [
                 other
                 for distance in range(1, shards.world_size)
                 for other in [(block.owner + distance) % shards.world_size]
-                if last[other] >= (block.begin if causal else 0)
+                if any(begin < block.end and block.begin < end for begin, end in reached[other])
             ]
             for block in self.blocks
         }

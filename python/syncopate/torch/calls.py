@@ -113,6 +113,7 @@ def run_attention_backward(
     v: torch.Tensor,
     o: torch.Tensor,
     lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
     causal: bool,
     sharding: Sharding,
     group_name: str,
@@ -127,19 +128,27 @@ def run_attention_backward(
         v: Its values, likewise.
         o: Its outputs, like its queries.
         lse: Its logarithms, as `run_attention` gives them.
+        grad_lse: Their gradients, if they have any.
         causal: As for `run_attention`.
         sharding: As for `run_attention`.
         group_name: The ranks.
 
     Returns:
-        The gradients of queries, keys and values, [rows, heads of them · head_dim].
+        The gradients of queries, keys and values, like these.
     """
     describe = _describe_attention(kind, q, k, causal, sharding)
-    key = ("gradients", kind, q.shape, k.shape, q.dtype, causal, sharding)
+    of_lse = grad_lse is not None
+    key = ("gradients", kind, q.shape, k.shape, q.dtype, causal, sharding, of_lse)
     given = _flatten(q=q, k=k, v=v, o=o, do=grad) | {"lse": align(lse)}
-    made: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-    made = call(group_name, key, lambda world: AttentionGradients(describe(world)), "", **given)
-    return made
+    if grad_lse is not None:
+        given["dlse"] = align(grad_lse)
+
+    def make(world_size: int) -> AttentionGradients:
+        return AttentionGradients(describe(world_size), of_lse=of_lse)
+
+    made = call(group_name, key, make, "", **given)
+    of_q, of_k, of_v = (x.view(like.shape) for x, like in zip(made, (q, k, v), strict=True))
+    return of_q, of_k, of_v
 
 
 def _describe_attention(

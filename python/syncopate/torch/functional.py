@@ -197,7 +197,7 @@ def ring_attention(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of a sequence of which each rank has a part; keys and values go around while they are used.
 
-    Its outputs have gradients; the logarithms have none, as those of torch's attention do not.
+    Outputs and logarithms have gradients.
 
     Args:
         q: This rank's queries, [rows, heads, head_dim], float16 or bfloat16; all ranks have as many rows.
@@ -233,8 +233,6 @@ def ulysses_attention(
 ) -> torch.Tensor:
     """The same attention, where each rank computes some heads for all of the sequence, and outputs go back.
 
-    It has no gradient.
-
     Args:
         q: As for `ring_attention`; the ranks divide the heads.
         k: Likewise; the ranks divide the heads, or these divide the ranks.
@@ -249,7 +247,8 @@ def ulysses_attention(
     Raises:
         SyncopateError: An argument is wrong, or the ranks do not make the same call.
     """
-    made: torch.Tensor = torch.ops.syncopate.ulysses_attention(
+    made: torch.Tensor
+    made, _ = torch.ops.syncopate.ulysses_attention(
         q, k, v, causal, name_group(group_name), _spell(strategy)
     )
     return made

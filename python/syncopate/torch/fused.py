@@ -24,6 +24,7 @@ __all__ = [
     "ring_attention",
     "ring_attention_backward",
     "ulysses_attention",
+    "ulysses_attention_backward",
 ]
 
 
@@ -102,16 +103,16 @@ def ring_attention_backward(
     v: torch.Tensor,
     o: torch.Tensor,
     lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
     causal: bool,
     zigzag: bool,
     group_name: str,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """All are new."""
-    made = run_attention_backward(
-        AttentionKind.RING, grad, q, k, v, o, lse, causal, _sharding(zigzag), group_name
+    return run_attention_backward(
+        *(AttentionKind.RING, grad, q, k, v, o, lse, grad_lse),
+        *(causal, _sharding(zigzag), group_name),
     )
-    of_q, of_k, of_v = (x.view(like.shape) for x, like in zip(made, (q, k, v), strict=True))
-    return of_q, of_k, of_v
 
 
 def ulysses_attention(
@@ -121,12 +122,30 @@ def ulysses_attention(
     causal: bool,
     group_name: str,
     strategy: str,
-) -> torch.Tensor:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """What has been received is copied."""
-    o, _ = run_attention(
+    o, lse = run_attention(
         AttentionKind.ULYSSES, q, k, v, causal, Sharding.CONTIGUOUS, group_name, strategy
     )
-    return o.clone().view(q.shape)
+    return o.clone().view(q.shape), lse
+
+
+def ulysses_attention_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
+    causal: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """All are new."""
+    return run_attention_backward(
+        *(AttentionKind.ULYSSES, grad, q, k, v, o, lse, grad_lse),
+        *(causal, Sharding.CONTIGUOUS, group_name),
+    )
 
 
 def _sharding(zigzag: bool) -> Sharding:

@@ -36,7 +36,9 @@ __all__ = [
     "save_ring_attention",
     "save_ring_attention_backward",
     "save_ulysses_attention",
+    "save_ulysses_attention_backward",
     "ulysses_attention",
+    "ulysses_attention_backward",
 ]
 
 
@@ -175,36 +177,43 @@ def _share(grad: torch.Tensor, reduce_op: str, group_name: str) -> torch.Tensor:
 
 
 def save_ring_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Saves what the rank has given and what it has got. Logarithms have no gradient, as torch's own do not."""
-    q, k, v, ctx.causal, ctx.zigzag, ctx.group_name, _ = inputs
-    ctx.mark_non_differentiable(output[1])
+    """Saves what the rank has given and what it has got."""
+    q, k, v, *ctx.form, _ = inputs
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(q, k, v, *output)
 
 
-def ring_attention(ctx: Any, grad: torch.Tensor, _: Any) -> tuple[Any, ...]:
+save_ulysses_attention = save_ring_attention
+
+
+def ring_attention(ctx: Any, grad: Any, grad_lse: Any) -> tuple[Any, ...]:
     """By an operator of its own, which computes all of them."""
-    of_q, of_k, of_v = torch.ops.syncopate.ring_attention_backward(
-        grad, *ctx.saved_tensors, ctx.causal, ctx.zigzag, ctx.group_name
-    )
-    return of_q, of_k, of_v, None, None, None, None
+    return _attention(torch.ops.syncopate.ring_attention_backward, ctx, grad, grad_lse)
 
 
-def save_ulysses_attention(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def ulysses_attention(ctx: Any, grad: Any, grad_lse: Any) -> tuple[Any, ...]:
+    """Likewise."""
+    return _attention(torch.ops.syncopate.ulysses_attention_backward, ctx, grad, grad_lse)
+
+
+def _attention(backward: Any, ctx: Any, grad: Any, grad_lse: Any) -> tuple[Any, ...]:
+    """Logarithms have a gradient if something has been made of them; so may nothing but them have one."""
+    *given, o, lse = ctx.saved_tensors
+    grad = torch.zeros_like(o) if grad is None else grad
+    found = backward(grad, *given, o, lse, grad_lse, *ctx.form)
+    return *found, *[None] * len(ctx.form), None
+
+
+def save_ring_attention_backward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Saves nothing."""
-
-
-def ulysses_attention(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-    """There is none."""
-    raise SyncopateError(
-        "attention: expects no gradient to be asked for, which it does not have; call it under torch.no_grad()"
-    )
-
-
-save_ring_attention_backward = save_ulysses_attention
 
 
 def ring_attention_backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
     """There is none."""
     raise SyncopateError(
-        "ring_attention: expects no gradient of its gradients to be asked for, which they do not have"
+        "attention: expects no gradient of its gradients to be asked for, which they do not have"
     )
+
+
+save_ulysses_attention_backward = save_ring_attention_backward
+ulysses_attention_backward = ring_attention_backward

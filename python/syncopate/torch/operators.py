@@ -36,17 +36,23 @@ SCHEMAS: Final = {
         "(Tensor q, Tensor k, Tensor v, bool causal, bool zigzag, str group_name, str strategy) -> (Tensor, Tensor)"
     ),
     "ring_attention_backward": (
-        "(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, bool causal, bool zigzag, str group_name)"
-        " -> (Tensor, Tensor, Tensor)"
+        "(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? grad_lse, bool causal, bool zigzag,"
+        " str group_name) -> (Tensor, Tensor, Tensor)"
     ),
-    "ulysses_attention": "(Tensor q, Tensor k, Tensor v, bool causal, str group_name, str strategy) -> Tensor",
+    "ulysses_attention": (
+        "(Tensor q, Tensor k, Tensor v, bool causal, str group_name, str strategy) -> (Tensor, Tensor)"
+    ),
+    "ulysses_attention_backward": (
+        "(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? grad_lse, bool causal,"
+        " str group_name) -> (Tensor, Tensor, Tensor)"
+    ),
 }
 """The operators: what they take, and what they give."""
 
 # Graphs must pass a weight as it is, since a transposed view is taken without copying it.
 _TAGS: Final = (torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag)
 
-_AS_SAVED: Final = ("ring_attention_backward",)
+_AS_SAVED: Final = ("ring_attention_backward", "ulysses_attention_backward")
 """Operators that take what a forward has saved, in types that autocast must leave."""
 
 _library = torch.library.Library("syncopate", "DEF")

@@ -22,6 +22,7 @@ __all__ = [
     "ring_attention",
     "ring_attention_backward",
     "ulysses_attention",
+    "ulysses_attention_backward",
 ]
 
 
@@ -98,6 +99,7 @@ def ring_attention_backward(
     v: torch.Tensor,
     o: torch.Tensor,
     lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
     causal: bool,
     zigzag: bool,
     group_name: str,
@@ -107,6 +109,8 @@ def ring_attention_backward(
     weights = scores.softmax(2)
     queries, outputs, grads = (x.transpose(0, 1).to(scores.dtype) for x in (q, o, grad))
     delta = (outputs * grads).sum(2, keepdim=True)
+    if grad_lse is not None:
+        delta = delta - grad_lse[:, :, None]
     of_scores = weights * (grads @ values.transpose(1, 2) - delta) * q.shape[2] ** -0.5
     contributed = (of_scores.transpose(1, 2) @ queries, weights.transpose(1, 2) @ grads)
     summed = (
@@ -161,6 +165,29 @@ def ulysses_attention(
     causal: bool,
     group_name: str,
     strategy: str,
-) -> torch.Tensor:
-    """The same outputs: who computes them means nothing."""
-    return ring_attention(q, k, v, causal, False, group_name, strategy)[0]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same outputs: who computes them means nothing. Logarithms are those of a rank's heads for all rows."""
+    out, lse = ring_attention(q, k, v, causal, False, group_name, strategy)
+    group = find_group(group_name)
+    gathered = collectives.gather(lse, group_name).unflatten(0, (group.size(), -1))
+    own = gathered.chunk(group.size(), 1)[group.rank()]
+    return out, own.transpose(0, 1).flatten(1).contiguous()
+
+
+def ulysses_attention_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
+    causal: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The same gradients, with those of logarithms brought to the rows to which they belong."""
+    if grad_lse is not None:
+        group = find_group(group_name)
+        gathered = collectives.gather(grad_lse.contiguous(), group_name)
+        grad_lse = gathered.chunk(group.size(), 1)[group.rank()]
+    return ring_attention_backward(grad, q, k, v, o, lse, grad_lse, causal, False, group_name)

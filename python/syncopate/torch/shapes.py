@@ -29,6 +29,7 @@ __all__ = [
     "ring_attention",
     "ring_attention_backward",
     "ulysses_attention",
+    "ulysses_attention_backward",
 ]
 
 
@@ -99,6 +100,7 @@ def ring_attention_backward(
     v: torch.Tensor,
     o: torch.Tensor,
     lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
     causal: bool,
     zigzag: bool,
     group_name: str,
@@ -114,9 +116,26 @@ def ulysses_attention(
     causal: bool,
     group_name: str,
     strategy: str,
-) -> torch.Tensor:
-    """Outputs like the queries."""
-    return q.new_empty(q.shape)
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Outputs like the queries, and a float32 for each head of the rank and row of all."""
+    world = count_ranks(group_name)
+    shape = q.shape[1] // world, q.shape[0] * world
+    return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
+
+
+def ulysses_attention_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
+    causal: bool,
+    group_name: str,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Like queries, keys and values."""
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
 def _check_ring(
@@ -134,20 +153,49 @@ def _check_ring_backward(
     v: torch.Tensor,
     o: torch.Tensor,
     lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
     causal: bool,
     zigzag: bool,
     *_: Any,
 ) -> None:
     _check_ring(q, k, v, causal, zigzag)
-    for name, x in (("grad", grad), ("o", o)):
+    _check_saved(q, {"grad": grad, "o": o}, (q.shape[1], q.shape[0]), lse, grad_lse)
+
+
+def _check_ulysses_backward(
+    grad: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    o: torch.Tensor,
+    lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
+    causal: bool,
+    group_name: str,
+) -> None:
+    _check_ulysses(q, k, v, causal, group_name)
+    world = count_ranks(group_name)
+    shape = q.shape[1] // world, q.shape[0] * world
+    _check_saved(q, {"grad": grad, "o": o}, shape, lse, grad_lse)
+
+
+def _check_saved(
+    q: torch.Tensor,
+    rows: Mapping[str, torch.Tensor],
+    shape: tuple[int, int],
+    lse: torch.Tensor,
+    grad_lse: torch.Tensor | None,
+) -> None:
+    for name, x in rows.items():
         if x.shape != q.shape or x.dtype != q.dtype:
             raise SyncopateError(
                 f"{name}: expects {q.dtype} {list(q.shape)}, as q, but got {x.dtype} {list(x.shape)}"
             )
-    if lse.shape != (q.shape[1], q.shape[0]) or lse.dtype != torch.float32:
-        raise SyncopateError(
-            f"lse: expects torch.float32 [{q.shape[1]}, {q.shape[0]}], but got {lse.dtype} {list(lse.shape)}"
-        )
+    for name, x in (("lse", lse), ("grad_lse", lse if grad_lse is None else grad_lse)):
+        if x.shape != shape or x.dtype != torch.float32:
+            raise SyncopateError(
+                f"{name}: expects torch.float32 {list(shape)}, but got {x.dtype} {list(x.shape)}"
+            )
 
 
 def _check_ulysses(
@@ -193,5 +241,6 @@ CHECKS: Final[Mapping[str, Callable[..., None]]] = {
     "ring_attention": _check_ring,
     "ring_attention_backward": _check_ring_backward,
     "ulysses_attention": _check_ulysses,
+    "ulysses_attention_backward": _check_ulysses_backward,
 }
 """By operator: raises SyncopateError if it cannot take its arguments."""

@@ -126,7 +126,7 @@ class AttentionWorkload:
                     f"cu_seqlens: expects None for {self._kind.value}, but got {self.cu_seqlens!r:.80}"
                 )
         self._check_nodes()
-        if self._kind is AttentionKind.ULYSSES:
+        if self.exchanges:
             self._check_heads()
         # It says whether it can be cut like this.
         assert self.shards.rows
@@ -211,12 +211,19 @@ class AttentionWorkload:
         """Whether keys and values of all of the sequence come to each rank."""
         return self._kind.gathers
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether each rank gets all of the sequence of some heads."""
+        return self._kind is AttentionKind.ULYSSES
+
+    def count_own(self, heads: int) -> int:
+        """Of ULYSSES, how many heads a rank has, of so many in a row of each sequence."""
+        return max(1, self.batch * heads // self.world_size)
+
     def columns(self, rank: int, heads: int) -> tuple[int, int]:
         """Of ULYSSES, which columns of tensors with so many heads a rank takes."""
-        heads *= self.batch
-        own = max(1, heads // self.world_size)
-        first = rank * heads // self.world_size
-        return first * self.head_dim, (first + own) * self.head_dim
+        first = rank * heads * self.batch // self.world_size
+        return first * self.head_dim, (first + self.count_own(heads)) * self.head_dim
 
     def tables(self, rank: int, config: AttentionConfig) -> dict[str, npt.NDArray[np.int32]]:
         """What a call takes besides queries, keys, values and lengths, by name."""
@@ -365,41 +372,20 @@ class AttentionWorkload:
 
     def _exchange(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
         from syncopate.kernels import bind_attention
-        from syncopate.plan.heads import gather_heads, scatter_heads
+        from syncopate.workloads.head_exchange import gather_rows, scatter_rows
 
-        shards, ranks = self.shards, range(self.world_size)
-        of_queries, of_keys = (
-            [self.columns(rank, heads) for rank in ranks] for heads in (self.heads, self.kv_heads)
-        )
-
-        def exchanged(name: str, parts: list[tuple[int, int]], row: int) -> tuple[Any, Any]:
-            width = parts[0][1] - parts[0][0]
-            return (
-                plan.buffer(name, (shards.rows, row), self.dtype),
-                plan.buffer(f"{name}_heads", (shards.length, width), self.dtype),
-            )
-
-        q, k, v = (
-            (*exchanged(name, parts, row), parts)
-            for name, parts, row in zip("qkv", (of_queries, of_keys, of_keys), (*self.row, self.row[1]), strict=True)
-        )  # fmt: skip
-        # Heads that share keys come together, and each goes when it is done.
-        local, groups = (
-            max(1, self.batch * n // self.world_size) for n in (self.heads, self.kv_heads)
-        )
-        scatter_heads(plan, [q, k, v], shards, strategy, groups=groups)
-        o, o_heads = exchanged("o", of_queries, self.row[0])
-        gather_heads(plan, o_heads, o, of_queries, shards, strategy, groups=local)
+        heads = {"q": self.heads, "k": self.kv_heads, "v": self.kv_heads}
+        own = scatter_rows(self, plan, strategy, heads)
         return bind_attention(
-            k[1],
-            v[1],
-            self.batch * self.heads // self.world_size,
+            own["k"],
+            own["v"],
+            self.count_own(self.heads),
             self.head_dim,
             SequenceShards(self.sequence, 1),
             config,
             causal=self.causal,
-            q=q[1],
-            o=o_heads,
+            q=own["q"],
+            o=gather_rows(self, plan, strategy, "o", self.heads, self.dtype),
         )
 
     def _decode(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from syncopate.choices import Algorithm
 from syncopate.errors import SyncopateError
+from syncopate.plan.sequence import SequenceShards
 from syncopate.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -24,53 +25,50 @@ if TYPE_CHECKING:
 
 __all__ = ["AttentionGradients"]
 
-_MOST_ELEMENTS = 128
-"""Of a head: of more, the gradients of keys and values do not fit into registers."""
-
 
 @dataclass(frozen=True)
 class AttentionGradients:
     """The gradients of an attention workload, by two programs: of queries first, then of keys and values.
 
     Attributes:
-        workload: The attention: one whose `kind.gathers`, of one sequence, with heads of at most 128 elements.
-        keeps: Whether each rank keeps the keys and values of all of the sequence, which the first program brings, for
-            the second one. Otherwise, the second one brings them again. With several nodes, they are kept.
+        workload: The attention, of any kind but DECODE.
+        keeps: Whether each rank keeps what the first program brings, such as the keys and values of all of the
+            sequence, for the second one. Otherwise, the second one brings it again. With several nodes, and of ULYSSES,
+            it is kept.
         sums: The type in which what ranks contribute to the gradients of keys and values travels: f32, or the one of
-            the workload.
+            the workload. Of ULYSSES, where no two ranks have the same heads of keys, it is always that one.
+        of_lse: Whether the logarithms have gradients, too, which calls take as `dlse`.
     """
 
     workload: AttentionWorkload
     keeps: bool = True
     sums: str = "f32"
+    of_lse: bool = False
 
     def __post_init__(self) -> None:
         work = self.workload
-        if work.cu_seqlens is not None:
+        if not (work.gathers or work.exchanges):
             raise SyncopateError(
-                f"workload: expects one sequence, of which there are gradients, but got packed ones in {work.name}"
+                f"workload: expects another kind than decode, of which there are gradients, but got {work.name}"
             )
-        if work.head_dim > _MOST_ELEMENTS:
-            raise SyncopateError(
-                f"workload: expects heads of at most {_MOST_ELEMENTS} elements, of which there are gradients, but got "
-                f"{work.head_dim} in {work.name}"
+        if not self.keeps and (len(work.mesh) > 1 or work.exchanges):
+            why = (
+                "for ulysses"
+                if work.exchanges
+                else "with several nodes, as sums go around one ring of all ranks"
             )
-        if not work.gathers:
-            raise SyncopateError(
-                f"workload: expects sequence_parallel or ring, of which there are gradients, but got {work.name}"
-            )
-        if len(work.mesh) > 1 and not self.keeps:
-            raise SyncopateError(
-                f"keeps: expects True with several nodes, as sums go around one ring of all ranks, but got "
-                f"{self.keeps!r}"
-            )
+            raise SyncopateError(f"keeps: expects True {why}, but got {self.keeps!r}")
         if self.sums not in ("f32", work.dtype):
             raise SyncopateError(f"sums: expects f32 or {work.dtype}, but got {self.sums!r}")
 
     @property
     def name(self) -> str:
         """For messages and files."""
-        words = ["gradients", self.sums, *([] if self.keeps else ["gathered-again"])]
+        words = [
+            *("gradients", self.sums),
+            *([] if self.keeps else ["gathered-again"]),
+            *(["of-lse"] if self.of_lse else []),
+        ]
         return "-".join([*words, self.workload.name])
 
     @property
@@ -78,15 +76,24 @@ class AttentionGradients:
         """None, as attention has none."""
         return None
 
-    def positions(self, rank: int) -> tuple[npt.NDArray[np.int32] | None, ...]:
-        """What calls of the two programs take as `positions`; None if one takes none."""
-        work, shards = self.workload, self.workload.shards
-        ragged = work.world_size * shards.rows > shards.length
-        places = shards.positions(rank)
-        return (
-            places if work.causal else None,
-            places if work.causal or ragged else None,
-        )
+    def tables(
+        self, rank: int, config_q: AttentionConfig | None = None
+    ) -> tuple[dict[str, npt.NDArray[np.int32]], dict[str, npt.NDArray[np.int32]]]:
+        """What calls of the two programs take besides, by name; `config_q` is that of the first one."""
+        from syncopate.kernels import AttentionConfig
+        from syncopate.kernels.sequence_tiles import SequenceTiles
+
+        work = self.workload
+        config_q = config_q or AttentionConfig.choose_backward_q(work.head_dim)
+        sizes = config_q.block_m, config_q.block_n
+        tiles = SequenceTiles(self._shards, *sizes, work.causal, work.cu_seqlens)
+        return work.tables(rank, config_q), {} if work.exchanges else tiles.places_of_queries(rank)
+
+    @property
+    def _shards(self) -> SequenceShards:
+        """Which queries a rank has when it computes."""
+        work = self.workload
+        return SequenceShards(work.sequence, 1) if work.exchanges else work.shards
 
     def make_plan_q(
         self, strategy: Strategy, config: AttentionConfig | None = None
@@ -98,20 +105,27 @@ class AttentionGradients:
         """
         from syncopate.kernels import bind_attention_backward_q
         from syncopate.plan import Plan
+        from syncopate.workloads.head_exchange import gather_rows, scatter_rows
 
         work = self.workload
-        plan = Plan("backward_q", work.mesh)
-        keys = work.gather_keys(plan, work.adapt_strategy(strategy))
+        plan, strategy = Plan("backward_q", work.mesh), work.adapt_strategy(strategy)
+        moved: dict[str, Any] = {}
+        if work.exchanges:
+            counts = dict.fromkeys(("q", "do", "o"), work.heads)
+            own = scatter_rows(work, plan, strategy, counts | dict.fromkeys("kv", work.kv_heads))
+            k, v, kept = own.pop("k"), own.pop("v"), [own["q"], own["do"]]
+            moved = own | {"dq": gather_rows(work, plan, strategy, "dq", work.heads, work.dtype)}
+        else:
+            (k, v), kept = work.gather_keys(plan, strategy), []
         for rank in range(work.world_size if self.keeps else 0):
-            for buffer in keys:
+            for buffer in (k, v, *kept):
                 plan.output(buffer[:], rank=rank)
         return plan, bind_attention_backward_q(
-            *keys,
-            work.batch * work.heads,
-            work.head_dim,
-            work.shards,
-            config,
+            *(k, v, self._heads, work.head_dim, self._shards, config),
             causal=work.causal,
+            cu_seqlens=work.cu_seqlens,
+            of_lse=self.of_lse,
+            **moved,
         )
 
     def make_plan_kv(
@@ -126,27 +140,36 @@ class AttentionGradients:
         from syncopate.kernels import bind_attention_backward_kv
         from syncopate.plan import Plan
         from syncopate.plan.sequence_sums import reduce_sequence
+        from syncopate.workloads.head_exchange import gather_rows
 
         work, strategy = self.workload, self.adapt_to_sums(strategy)
-        plan = Plan("backward_kv", work.mesh)
-        shape = (work.sequence, work.row[1])
+        plan, row = Plan("backward_kv", work.mesh), work.row[1]
+        if work.exchanges:
+            own = work.count_own(work.kv_heads)
+            row = own * work.head_dim
+            is_shared = own * work.world_size > work.batch * work.kv_heads
+            dtype = self.sums if is_shared else work.dtype
+            dkv = gather_rows(work, plan, strategy, "dkv", work.kv_heads, dtype, width=2)
         k, v = (
-            [Tensor(name, shape, work.dtype) for name in "kv"]
+            [Tensor(name, (work.sequence, row), work.dtype) for name in "kv"]
             if self.keeps
             else work.gather_keys(plan, strategy)
         )
-        dkv = plan.buffer("dkv", (work.sequence, 2 * work.row[1]), self.sums)
-        reduce_sequence(plan, dkv, work.shards, strategy, causal=work.causal)
+        if not work.exchanges:
+            dkv = plan.buffer("dkv", (work.sequence, 2 * row), self.sums)
+            packed = work.cu_seqlens
+            reduce_sequence(plan, dkv, work.shards, strategy, causal=work.causal, cu_seqlens=packed)
         return plan, bind_attention_backward_kv(
-            k,
-            v,
-            dkv,
-            work.batch * work.heads,
-            work.head_dim,
-            work.shards,
-            config,
+            *(k, v, dkv, self._heads, work.head_dim, self._shards, config),
             causal=work.causal,
+            cu_seqlens=work.cu_seqlens,
         )
+
+    @property
+    def _heads(self) -> int:
+        """Of the queries that a rank has when it computes."""
+        work = self.workload
+        return work.count_own(work.heads) if work.exchanges else work.batch * work.heads
 
     def adapt_to_sums(self, strategy: Strategy) -> Strategy:
         """The strategy of the second program: sums go around one ring, also between nodes."""
@@ -174,10 +197,11 @@ class AttentionGradients:
             **options: What `syncopate.compile` takes besides, such as `timeout`.
 
         Returns:
-            A program that takes `q`, `k`, `v`, `o`, `do`, `lse` and the first of `positions`, and gives `dq` and
-            `delta`, and `k` and `v` of all of the sequence if they are kept; and one that takes `q`, `k`, `v`, `do`,
-            `lse`, `delta` and the second of `positions`, and gives the gradients of the rank's keys and values, for
-            each head those of keys and then those of values.
+            A program that takes `q`, `k`, `v`, `o`, `do`, `lse`, `dlse` if it is asked for, and the first of `tables`,
+            and gives `dq` and `delta`, and `k` and `v` of all of the sequence if they are kept; and one that takes `q`,
+            `k`, `v`, `do`, `lse`, `delta` and the second of `tables`, and gives the gradients of the rank's keys and
+            values, for each head those of keys and then those of values. Of ULYSSES, what is kept are `q_heads`,
+            `do_heads`, `k_heads` and `v_heads`, which the second one takes as `q`, `do`, `k` and `v`.
 
         Raises:
             SyncopateError: As for `syncopate.compile`.
@@ -220,8 +244,8 @@ class AttentionGradients:
             **options: As for `compile`.
 
         Returns:
-            What takes a rank's queries, keys, values, outputs, gradients of outputs and logarithms, and returns the
-            gradients of the first three.
+            What takes a rank's queries, keys, values, outputs, gradients of outputs, logarithms, and gradients of these
+            if they have any, and returns the gradients of the first three.
 
         Raises:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
@@ -229,7 +253,7 @@ class AttentionGradients:
         programs = self.compile(
             strategy, config_q=config_q, config_kv=config_kv, target=target, **options
         )
-        return self.load_program(programs, group)
+        return LoadedGradients(self, programs, group, config_q)
 
     def make_program(
         self, strategy: Strategy | Auto | None, target: Target

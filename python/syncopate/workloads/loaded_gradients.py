@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syncopate.errors import SyncopateError
 from syncopate.plan.sequence import Sharding
 from syncopate.runtime import load
 from syncopate.workloads.local_ranks import one_each
@@ -13,6 +14,7 @@ from syncopate.workloads.sequence_inputs import write_blocks
 
 if TYPE_CHECKING:
     from syncopate.compiler import Program
+    from syncopate.kernels import AttentionConfig
     from syncopate.runtime import Group, LoadedProgram
     from syncopate.workloads.attention_gradients import AttentionGradients
 
@@ -29,7 +31,11 @@ class LoadedGradients:
     """
 
     def __init__(
-        self, gradients: AttentionGradients, programs: tuple[Program, Program], group: Group
+        self,
+        gradients: AttentionGradients,
+        programs: tuple[Program, Program],
+        group: Group,
+        config_q: AttentionConfig | None = None,
     ) -> None:
         """Loads. Collective over the group; not during a graph capture.
 
@@ -37,9 +43,19 @@ class LoadedGradients:
             gradients: What is computed.
             programs: What `gradients.compile` has made.
             group: The ranks.
+            config_q: The tiles of the first program, if they were not left out.
         """
         self.gradients = gradients
         self._ranks = tuple(group.local_ranks)
+        # A call gives what is part of a buffer behind the kernel's tensors; who has no rows gets none.
+        own = ["delta"] if gradients.workload.exchanges else ["dq", "delta"]
+        self._made = [
+            [
+                *own,
+                *(spec.name for spec in programs[0].buffers if spec.outputs and spec.outputs[rank]),
+            ]
+            for rank in self._ranks
+        ]
         self.of_q = load(programs[0], group)
         try:
             self.of_kv = load(programs[1], group)
@@ -47,14 +63,14 @@ class LoadedGradients:
             self.of_q.close()
             raise
         # The programs' own, on each rank's device, for as long as calls may read them.
-        self._positions: list[dict[str, list[torch.Tensor]]] = [{}, {}]
+        self._tables: list[dict[str, list[torch.Tensor]]] = [{}, {}]
         for rank in self._ranks:
-            for taken, places in zip(self._positions, gradients.positions(rank), strict=True):
-                if places is not None:
-                    own = _upload(torch.from_numpy(places), group.device(rank))
-                    taken.setdefault("positions", []).append(own)
+            for taken, given in zip(self._tables, gradients.tables(rank, config_q), strict=True):
+                for name, table in given.items():
+                    own = _upload(torch.from_numpy(table), group.device(rank))
+                    taken.setdefault(name, []).append(own)
 
-    def __call__(self, q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any) -> Any:
+    def __call__(self, q: Any, k: Any, v: Any, o: Any, do: Any, lse: Any, dlse: Any = None) -> Any:
         """Runs both programs once.
 
         Args:
@@ -63,7 +79,9 @@ class LoadedGradients:
             v: Its values, likewise.
             o: Its outputs, as `LoadedAttention` has given them.
             do: The gradients of its outputs, like `o`.
-            lse: The logarithms, f32 [batch · heads, rows], as `LoadedAttention` has given them.
+            lse: The logarithms, as `LoadedAttention` has given them: f32 [batch · heads, rows], or of ULYSSES those of
+                the rank's heads for all of the sequence.
+            dlse: Their gradients, likewise, if `gradients.of_lse`.
 
         Returns:
             The gradients of queries, keys and values, new tensors like them. Of queries, rows that stand for no element
@@ -74,37 +92,35 @@ class LoadedGradients:
             SyncopateError: An argument is wrong.
             DeviceWaitTimeout: An earlier call did not complete.
         """
-        given = {"q": q, "k": k, "v": v, "do": do, "lse": lse, "o": o}
+        given = {"q": q, "k": k, "v": v, "o": o, "do": do, "lse": lse}
+        if self.gradients.of_lse:
+            given["dlse"] = dlse
+        elif dlse is not None:
+            raise SyncopateError("dlse: expects None, as gradients were compiled without `of_lse`")
         rows = {name: one_each(name, each, self._ranks) for name, each in given.items()}
-        keys = {name: rows.pop(name) for name in "kv"}
-        own = rows.pop("o")
-        found = self._run(self.of_q, {**rows, "o": own, **self._positions[0]}, keys, moved=True)
-        rows["delta"] = [each[1] for each in found]
-        keeps = self.gradients.keeps
-        # What the first program has kept stands behind its kernel's results.
-        _, _, *kept = zip(*found, strict=True)
-        taken = dict(zip("kv", map(list, kept), strict=True)) if keeps else keys
-        sums = self._run(self.of_kv, {**rows, **self._positions[1]}, taken, moved=not keeps)
+        found = self._run(self.of_q, rows | self._tables[0], moved=True)
+        made = [dict(zip(*each, strict=True)) for each in zip(self._made, found, strict=True)]
+        of_q = [each.pop("dq", like[:0]) for each, like in zip(made, rows["q"], strict=True)]
+        if self.gradients.workload.exchanges:
+            # The next call writes there again.
+            of_q = [dq.clone() for dq in of_q]
+        # What the first program has kept takes the place of what the rank has given.
+        taken = {name: rows[name] for name in ("q", "k", "v", "do", "lse")}
+        taken |= {name.removesuffix("_heads"): [each[name] for each in made] for name in made[0]}
+        sums = self._run(self.of_kv, taken | self._tables[1], moved=not self.gradients.keeps)
         results = [
             (dq, *self._divide(dkv, *like))
-            for (dq, *_), dkv, *like in zip(found, sums, *keys.values(), strict=True)
+            for dq, dkv, *like in zip(of_q, sums, rows["k"], rows["v"], strict=True)
         ]
         return results[0] if len(self._ranks) == 1 else results
 
     def _run(
-        self,
-        loaded: LoadedProgram,
-        tensors: dict[str, list[torch.Tensor]],
-        keys: dict[str, list[torch.Tensor]],
-        *,
-        moved: bool,
+        self, loaded: LoadedProgram, tensors: dict[str, list[torch.Tensor]], *, moved: bool
     ) -> list[Any]:
         """Calls a program, and gives back its results by local rank; `moved` keys are those that a rank has."""
         workload = self.gradients.workload
         if moved and workload.sharding is Sharding.ZIGZAG:
-            write_blocks(loaded, workload, keys)
-        else:
-            tensors = tensors | keys
+            write_blocks(loaded, workload, {name: tensors.pop(name) for name in "kv"})
         if len(self._ranks) == 1:
             return [loaded(**{name: each[0] for name, each in tensors.items()})]
         results: list[Any] = loaded(**tensors)
