@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from syncopate.errors import PlanError
 from syncopate.importers.documents.items import Place
 from syncopate.importers.steps.collective_steps import (
     Cells,
@@ -22,15 +21,12 @@ from syncopate.importers.steps.collective_steps import (
     Move,
 )
 from syncopate.importers.steps.proof import prove
-from syncopate.ir import name_file, new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
+from syncopate.plan.plan_file import decompose_plan, only_plan
 
 __all__ = ["read_plan"]
 
-_PASSES = (
-    "chunk.plan(chunk-expand-spmd,chunk-decompose-collectives,chunk-check-plan,chunk-check-claims)"
-)
 _COLLECTIVES = {
     ops.AllGatherOp: Collective.ALL_GATHER,
     ops.AllReduceOp: Collective.ALL_REDUCE,
@@ -54,13 +50,8 @@ def read_plan(
     Raises:
         PlanError: The module is malformed, or the plan is something that steps cannot say.
     """
-    with name_file(file):
-        module = parse(text, new_context())
-        run_pipeline(module, _PASSES)
-    plans = [op for op in module.body.operations if isinstance(op, ops.PlanOp)]
-    if len(plans) != 1:
-        raise PlanError(f"{file}: expects one chunk.plan, but got {len(plans)}")
-    return _PlanReader(plans[0], file).read(collective, result)
+    module = decompose_plan(text, file=file)
+    return _PlanReader(only_plan(module, file), file).read(collective, result)
 
 
 @dataclass(frozen=True)
