@@ -14,6 +14,7 @@ import fuzz_api as api
 import fuzz_corpus as corpus
 import fuzz_importers as importers
 import fuzz_readers as readers
+import numpy as np
 from fuzz_grammar import write_module
 from fuzz_mutate import mutate
 from fuzz_outcomes import Finding, Outcome
@@ -175,10 +176,8 @@ def moved_bytes(plan: ir.OpView) -> collections.Counter[tuple[str, int]] | None:
         elif isinstance(op, chunk.AllToAllOp):
             (src, dst, *_), group = op.operands, list(op.attributes["group"])
             axis, shape = op.attributes["axis"].value, list(src.type.shape)
-            block = -(-shape[axis] // len(group))
-            for member, rank in enumerate(group):
-                rows = max(0, min(block, shape[axis] - member * block))
-                sizes = [*shape[:axis], rows * len(group), *shape[axis + 1 :]]
+            for rank, rows in zip(group, _arriving_rows(op, len(group)), strict=True):
+                sizes = [*shape[:axis], rows, *shape[axis + 1 :]]
                 moved[dst.owner.attributes["name"].value, rank] += _bytes_of(sizes, dst.type)
         elif isinstance(op, chunk.AllGatherOp):
             buffer, group = op.operands[0], list(op.attributes["group"])
@@ -190,6 +189,16 @@ def moved_bytes(plan: ir.OpView) -> collections.Counter[tuple[str, int]] | None:
                 rest = [*shape[:axis], shape[axis] - own, *shape[axis + 1 :]]
                 moved[name, rank] += _bytes_of(rest, buffer.type)
     return +moved
+
+
+def _arriving_rows(op: Any, members: int) -> list[int]:
+    """How many rows an all-to-all brings to each member, by blocks or by a list of rows, where -1 is none."""
+    if "rows" in op.attributes:
+        routed = np.array(op.attributes["rows"]).reshape(members, members, -1)
+        return [int(count) for count in (routed >= 0).sum(axis=(0, 2))]
+    rows = op.operands[0].type.shape[op.attributes["axis"].value]
+    block = -(-rows // members)
+    return [members * max(0, min(block, rows - member * block)) for member in range(members)]
 
 
 def _add_spmd(moved: collections.Counter[tuple[str, int]], op: Any) -> None:
