@@ -272,9 +272,10 @@ def _predict(workload: GemmWorkload, strategy_name: str, machine_name: str) -> O
     bound = find_lower_bound(
         workload.schedule(strategy, config), workload.cost(config, machine), machine
     )
-    title = f"{workload.name} by {name_strategy(strategy)} on {machine.name}"
+    title = f"{workload.name} by {name_strategy(strategy)}, after what is known of {machine.name}"
     data = {
         "workload": workload.name,
+        "ranks": workload.world_size,
         "strategy": name_strategy(strategy),
         "machine": machine.name,
         "predicted_us": timeline.us,
