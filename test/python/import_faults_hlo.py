@@ -83,6 +83,14 @@ HLO = {
         "expects ',' before its attributes",
         "all-gather",
     ),
+    "ragged exchange": (
+        GATHER,
+        AG,
+        "ragged-all-to-all(",
+        "ragged-all-to-all: moves something between ranks that no plan",
+        "ragged-all",
+    ),
+    "message": (GATHER, AG, "send(", "send: moves something between ranks that no plan", "send("),
     "partitions": (
         GATHER,
         "num_partitions=4",

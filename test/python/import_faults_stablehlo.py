@@ -27,6 +27,13 @@ STABLEHLO = {
         "",
     ),
     "closed twice": (GATHER, "  }\n}\n", "  }\n}\n}\n", "name of an operation, but got '}'", "}"),
+    "message": (
+        GATHER,
+        OP,
+        "stablehlo.send",
+        "send: moves something between ranks that no",
+        "send",
+    ),
     "brackets": (GATHER, "<[[0, 1", "<[(0, 1", "expects brackets that match, but got ']'", OP),
     "no name": (GATHER, f'"{OP}"(', "(", "expects the name of an operation, but got '\\('", "%1"),
     "two equal signs": (GATHER, "%1 = ", "%1 = = ", "expects the name of an operation", "= ="),

@@ -20,6 +20,7 @@ __all__ = [
     "Tensor",
     "Transfer",
     "TransferKind",
+    "refuse_unplanned",
 ]
 
 DTYPES: Final = {
@@ -118,6 +119,18 @@ class TransferKind(enum.Enum):
     ALL_TO_ALL = "all_to_all"
     PERMUTE = "collective_permute"
     BROADCAST = "collective_broadcast"
+
+
+_UNPLANNED: Final = ("ragged_all_to_all", "send", "recv")
+
+
+def refuse_unplanned(operation: Operation) -> None:
+    """Raises an error for what moves something between ranks as no plan does: as much as tensors say, or unpaired."""
+    name = operation.name.removeprefix("stablehlo.").replace("-", "_")
+    to_host = operation.fields.get("is_host_transfer", "").startswith("true")
+    if name in _UNPLANNED and not to_host:
+        known = ", ".join(kind.value for kind in TransferKind)
+        operation.fail(f"moves something between ranks that no plan can say; expects {known}")
 
 
 @dataclass(frozen=True)

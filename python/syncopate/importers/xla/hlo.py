@@ -16,6 +16,7 @@ from syncopate.importers.programs.tensors import (
     Tensor,
     Transfer,
     TransferKind,
+    refuse_unplanned,
 )
 from syncopate.importers.xla.groups import Grouping, GroupKind, read_iota, read_lists
 from syncopate.importers.xla.read_hlo import HloModule
@@ -116,6 +117,7 @@ def _read(
             yield Node(operation.place, named, (operand,), type_, takes[number:], passes=True)
         return
     if kind is None:
+        refuse_unplanned(operation)
         meaning = _read_dot(operation) if operation.name == "dot" else None
         operands, passes = operation.operands, operation.name in _PASSES
         if operation.name.endswith("-done"):

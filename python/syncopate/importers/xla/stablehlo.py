@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from syncopate.importers.documents.items import shorten
-from syncopate.importers.programs.tensors import Dot, Node, Operation, Transfer, TransferKind
+from syncopate.importers.programs.tensors import (
+    Dot,
+    Node,
+    Operation,
+    Transfer,
+    TransferKind,
+    refuse_unplanned,
+)
 from syncopate.importers.xla.groups import Grouping, GroupKind, Ids, read_axes, read_dense
 from syncopate.importers.xla.read_mlir import LABEL, walk
 
@@ -44,6 +51,7 @@ def read_nodes(operations: Sequence[Operation], grouping: Grouping) -> list[Node
         if operation.name in _KINDS:
             nodes += _read_transfers(operation, _KINDS[operation.name], grouping)
             continue
+        refuse_unplanned(operation)
         meaning = read_dot(operation)
         passes = operation.name in _PASSES and len(operation.results) == len(operation.operands)
         for number, result in enumerate(operation.results):
