@@ -75,9 +75,10 @@ def check_apart(axes: Sequence[SubAxis], text: str, fail: Fail) -> None:
     """Fails if axes have a part in common."""
     for number, axis in enumerate(axes):
         for other in axes[:number]:
-            if other.name == axis.name and not (
+            apart = (
                 other.before * other.size <= axis.before or axis.before * axis.size <= other.before
-            ):
+            )
+            if other == axis or (other.name == axis.name and not apart):
                 fail(f"expects each axis once, but got {axis.name!r} again in {text[:60]!r}")
 
 
