@@ -45,8 +45,15 @@ SHARDY = {
     "one rank of several": (
         GOOD,
         OUT,
-        "%3 <mesh<[], device_ids=[1]>, [{}, {}]>",
+        "%3 <mesh<[], device_ids=[1]>, []>",
         "what lies on one rank alone in no function with shardings on 4",
+        "%4",
+    ),
+    "several devices without axes": (
+        GOOD,
+        OUT,
+        "%3 <mesh<[], device_ids=[1, 2]>, []>",
+        "expects one device where there are no axes",
         "%4",
     ),
     "one rank": (ONE_RANK, None, None, "layouts that differ, but there are none", "module"),

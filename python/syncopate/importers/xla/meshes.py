@@ -32,10 +32,12 @@ class NamedMesh:
     Attributes:
         sizes: By name of the axis, its size.
         ranks: The rank at each place of the grid, row by row.
+        device: Of a mesh without axes, the one device that it is, if it says so; else it says nothing of ranks.
     """
 
     sizes: Mapping[str, int]
     ranks: tuple[int, ...]
+    device: int | None = None
 
     def places(self) -> list[tuple[tuple[int, ...], int]]:
         """By place in the grid, its rank."""
@@ -93,7 +95,11 @@ def make_mesh(
     if not 1 <= count <= MOST_RANKS:
         fail(f"expects 1 to {MOST_RANKS} ranks, but got {text[:60]!r}")
     ranks = list(range(count))
-    if ids is not None and pairs:
+    if ids is not None and not pairs:
+        if len(ids) != 1:
+            fail(f"expects one device where there are no axes, but got {text[:60]!r}")
+        return NamedMesh(sizes, (0,), ids[0])
+    if ids is not None:
         if sorted(ids) != ranks:
             fail(f"expects each of {count} devices once, but got {text[:60]!r}")
         ranks = list(ids)

@@ -179,8 +179,13 @@ class _Reader:
         sharding = read_sharding(text, self.meshes, operation.fail)
         if type_ is None:
             return None
-        layout = sharding.layout(type_.shape, operation.fail) if type_.shape else None
-        self.ranks.add(len(sharding.mesh.ranks))
+        mesh = sharding.mesh
+        # What is on one device has no dimensions that are cut.
+        bare = not type_.shape or (mesh.device is not None and not sharding.dims)
+        layout = None if bare else sharding.layout(type_.shape, operation.fail)
+        if not mesh.sizes and mesh.device is None:
+            return None
+        self.ranks.add(len(mesh.ranks))
         if len(self.ranks) > 1 and 1 in self.ranks:
             operation.fail(
                 f"expects what lies on one rank alone in no function with shardings on {max(self.ranks)}, but got "
