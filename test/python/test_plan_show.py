@@ -77,6 +77,18 @@ def test_sums_have_an_edge_and_colours_are_explained_in_large_pictures_too():
     assert "Every 8th rank has the same colour." in svg
 
 
+def test_words_above_a_graph_of_one_column_have_room():
+    plan = Plan("broadcast_by_direct_puts", [8])
+    a = plan.buffer("a", (8, 8), "f16")
+    plan.input(a[:], rank=0)
+    plan.broadcast(a, root=0, algorithm="direct")
+    root = ElementTree.fromstring(PlanShow(plan.text).draw(View.DEPENDENCES))
+    width = float(root.attrib["width"])
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        letters = 0.5 * float(text.attrib["font-size"]) * len("".join(text.itertext()))
+        assert float(text.attrib["x"]) + letters <= width
+
+
 def test_plan_without_kernel_has_no_schedule_but_pictures():
     shown = PlanShow(chain().text)
     for view in (View.RANKS, View.DEPENDENCES):
