@@ -11,7 +11,6 @@ import torch
 
 import syncopate
 from syncopate.choices import Algorithm
-from syncopate.kernels import AttentionConfig
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.runtime import ProcessGroup, load
 from syncopate.workloads import AttentionKind, AttentionWorkload
@@ -61,7 +60,7 @@ class SequenceCase:
             causal=self.causal,
             sharding=self.sharding,
         )
-        config = dataclasses.replace(AttentionConfig.choose(self.head_dim), num_ctas=num_ctas)
+        config = dataclasses.replace(workload.choose_config(strategy), num_ctas=num_ctas)
         return workload.compile(strategy, config=config, timeout=10.0)
 
     def draw(self, world: int, seed: int) -> dict[str, torch.Tensor]:
