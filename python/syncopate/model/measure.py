@@ -22,6 +22,7 @@ from syncopate.abi import LibraryCall, Realization
 from syncopate.model import probes
 from syncopate.model.calibration import make_curve, match, merge_curves, with_latency
 from syncopate.model.curve import Combining, FlowDirection, TransferCurve
+from syncopate.model.fabric_file import find_fabric
 from syncopate.model.gemm import KernelCost, gemm_cost
 from syncopate.model.machine import CollectiveCurve, Machine, Source
 from syncopate.model.machine_file import machine_path, open_machine, save_machine
@@ -223,8 +224,6 @@ def main() -> int:
 
     ranks = Ranks(options.budget)
     if options.fabric is not None:
-        from syncopate.synthesis.fabric_file import find_fabric
-
         links = find_fabric(options.fabric, ranks.world_size)
         base = dataclasses.replace(base, topology=links)
     begin = time.monotonic()
