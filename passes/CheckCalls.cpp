@@ -8,6 +8,7 @@
 #include "passes/CheckCalls.h"
 #include "passes/KernelDependence.h"
 #include "passes/LibraryCalls.h"
+#include "passes/TileSlots.h"
 
 #include <set>
 
