@@ -280,7 +280,7 @@ int64_t PlanGraph::getReadingRank(unsigned id) {
 int64_t PlanGraph::getWaitingRank(unsigned id, unsigned before) {
   TransferOpInterface transfer = transfers[id];
   int64_t sender = getReadingRank(id);
-  return transfers[before].getDstRank() == static_cast<uint64_t>(sender)
+  return static_cast<int64_t>(transfers[before].getDstRank()) == sender
              ? sender
              : transfer.getExecutor();
 }
