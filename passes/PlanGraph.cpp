@@ -318,6 +318,21 @@ LogicalResult PlanGraph::requireDecomposed() {
   return success();
 }
 
+LogicalResult PlanGraph::requireOrder() {
+  for (Operation &op : plan.getBody().getOps())
+    for (Value value : op.getOperands()) {
+      Operation *definition = value.getDefiningOp();
+      if (!definition || (definition->getBlock() == op.getBlock() &&
+                          definition->isBeforeInBlock(&op)))
+        continue;
+      InFlightDiagnostic diag =
+          op.emitOpError("expects what it uses to stand before it in the plan");
+      diag.attachNote(definition->getLoc()) << "it uses this";
+      return diag;
+    }
+  return success();
+}
+
 LogicalResult PlanGraph::requireRealizations() {
   for (TransferOpInterface transfer : transfers)
     if (!transfer.getRealization())
