@@ -50,7 +50,7 @@ import numpy as np
 
 from syncopate.abi import FIRST_EPOCH
 from syncopate.errors import SyncopateError
-from syncopate.profile import Profile, Source, read_lanes
+from syncopate.profile import Profile, TimeSource, read_lanes
 from syncopate.runtime.faults import decode_fault, describe_signal
 from syncopate.runtime.interface import TensorParam
 from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
@@ -188,7 +188,7 @@ def _read_profile(program: Any, hosts: Sequence[Host]) -> Profile | None:
         for host in hosts
         if (words := host.memory.lanes()) is not None
     ]
-    return Profile.of_records(program, ranks, Source.SIMULATED) if ranks else None
+    return Profile.of_records(program, ranks, TimeSource.SIMULATED) if ranks else None
 
 
 @functools.lru_cache(maxsize=16)
