@@ -113,7 +113,7 @@ def _synthesize(arguments: argparse.Namespace) -> Outcome:
 
     if arguments.dtype not in DTYPES:
         raise SyncopateError(
-            f"dtype: expects one of {', '.join(DTYPES)}, but got {arguments.dtype!r}"
+            f"dtype: expects one of {', '.join(DTYPES)}, but got {arguments.dtype!r:.60}"
         )
     found = synthesize(
         arguments.collective,
