@@ -115,7 +115,8 @@ class KindCase:
             dtype=torch.int32,
         )
         ranks = group.local_ranks
-        given = {"q": [q for _ in ranks], "lengths": [lengths[rank] for rank in ranks]}
+        # Cloned, since a row of a matrix may start anywhere, and kernels want multiples of 16 bytes.
+        given = {"q": [q for _ in ranks], "lengths": [lengths[rank].clone() for rank in ranks]}
         given |= {name: [x[rank] for rank in ranks] for name, x in (("k", k), ("v", v))}
         results = loaded(**(given if len(ranks) > 1 else _first(given)))
         for o, lse in results if len(ranks) > 1 else [results]:

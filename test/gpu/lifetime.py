@@ -45,6 +45,8 @@ def many_programs(group: ProcessGroup) -> None:
                 chosen.close()
             del chosen
     live.clear()
+    # The last one has two names.
+    del loaded
     gc.collect()
     work = gather("push", KINDS[0], ODD, num_ctas=60)(group)
     with load(work.program, group) as last:

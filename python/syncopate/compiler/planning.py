@@ -13,7 +13,13 @@ from typing import Any, Final
 from triton.runtime.jit import JITFunction
 
 from syncopate.choices import TileOrder
-from syncopate.compiler.arguments import check_binding, check_numbers, check_roles, check_sums
+from syncopate.compiler.arguments import (
+    check_binding,
+    check_ctas_per_sm,
+    check_numbers,
+    check_roles,
+    check_sums,
+)
 from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
 from syncopate.compiler.module import (
     KernelBinding,
@@ -65,6 +71,7 @@ def bind_arguments(
     bind: Mapping[str, Any],
     tiles: Sequence[int],
     ctas: int | None = None,
+    ctas_per_sm: int = 1,
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
     steps: Sequence[Steps] = (),
@@ -76,9 +83,10 @@ def bind_arguments(
     Raises:
         SyncopateError: An argument is wrong.
     """
+    check_ctas_per_sm(ctas_per_sm)
     if ctas is None:
-        others = count_comm_ctas(plan, strategy)
-        ctas = target.num_sms - others
+        others = count_comm_ctas(plan, strategy, ctas_per_sm)
+        ctas = target.num_sms * ctas_per_sm - others
         if ctas < 1:
             raise SyncopateError(
                 f"strategy: comm_ctas {strategy.comm_ctas or others} leaves none of the {target.num_sms} streaming "

@@ -241,12 +241,11 @@ class _NodeMemory:
         if agree(self._agreement, known is group) or len(self._near) == 1:
             return
         store = distributed_c10d._get_process_group_store(group)
-        rank, size = dist.get_rank(group), dist.get_world_size(group)
-        if rank == 0:
+        if dist.get_rank(group) == 0:
             store.set(_NAME_KEY, f"syncopate/{uuid.uuid4()}")
         self._name = bytes(store.get(_NAME_KEY)).decode()
-        prefix = dist.PrefixStore(f"symmetric-memory/{self._name}", store)
-        symm_mem._SymmetricMemory.set_group_info(self._name, rank, size, prefix)
+        # A rendezvous looks the group up by its name, for as long as it lives.
+        distributed_c10d._register_process_group(self._name, group)
 
     def reserve(self, nbytes: int) -> Any:
         """Of torch's symmetric memory, or plain memory if nobody else is near."""

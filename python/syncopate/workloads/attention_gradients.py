@@ -253,6 +253,8 @@ class AttentionGradients:
         programs = self.compile(
             strategy, config_q=config_q, config_kv=config_kv, target=target, **options
         )
+        from syncopate.workloads.loaded_gradients import LoadedGradients
+
         return LoadedGradients(self, programs, group, config_q)
 
     def make_program(
