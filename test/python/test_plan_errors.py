@@ -97,13 +97,17 @@ def _make_late() -> tuple[syncopate.Plan, dict[str, Any]]:
 
 def test_compile_refuses_a_plan_that_uses_what_stands_behind():
     plan, bound = _make_late()
-    with pytest.raises(PlanError, match=rf"{Path(__file__).name}:\d+: operand #2 does not dominate"):
+    with pytest.raises(
+        PlanError, match=rf"{Path(__file__).name}:\d+: operand #2 does not dominate"
+    ):
         syncopate.compile(gemm, plan, **bound)
 
 
 def test_passes_are_not_run_on_a_module_that_uses_what_stands_behind():
     plan, _ = _make_late()
-    with pytest.raises(PlanError, match=rf"{Path(__file__).name}:\d+: operand #2 does not dominate"):
+    with pytest.raises(
+        PlanError, match=rf"{Path(__file__).name}:\d+: operand #2 does not dominate"
+    ):
         run_pipeline(plan.copy_module(), "chunk.plan(chunk-split-transfers)")
 
 
