@@ -43,8 +43,9 @@ __all__ = ["BoundKernel", "bind_arguments", "make_tables", "schedule_kernel"]
 # What `chunk-check-kernel` says of a tile that adds to a part of what it writes, which passes cannot say how to mend.
 _ADDS_IN_PART: Final = "what it adds to at one part, but not at"
 _ADDS_IN_PART_HINT: Final = (
-    "with Combine.TILES each block of a sum has to end where a tile does; a role adds blocks that end anywhere: "
-    "Strategy(combine=Combine.ROLE)"
+    "what tiles add to has to end where a tile does: bind tiles that divide it, or have a role add, which takes "
+    "regions that end anywhere: Strategy(combine=Combine.ROLE) for a template of sums, a transfer with "
+    "reduction='sum' in a plan of your own"
 )
 
 

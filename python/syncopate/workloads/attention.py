@@ -101,7 +101,7 @@ class AttentionWorkload:
                 )
         if self.dtype not in _DTYPES:
             raise SyncopateError(
-                f"dtype: expects one of {', '.join(_DTYPES)}, but got {self.dtype!r}"
+                f"dtype: expects one of {', '.join(_DTYPES)}, but got {self.dtype!r:.60}"
             )
         if type(self.causal) is not bool:
             raise SyncopateError(f"causal: expects True or False, but got {self.causal!r}")
