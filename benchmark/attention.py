@@ -9,7 +9,6 @@ with a causal mask and without. Writes `<out>/attention-w1-<gpu>.json` and `.md`
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import functools
 import itertools
 import json
@@ -46,24 +45,15 @@ BACKENDS = {
 Shape = tuple[int, int, int, int]
 
 
-@dataclasses.dataclass(frozen=True)
-class Way:
-    """A configuration, and how many of its CTAs share a multiprocessor."""
-
-    config: AttentionConfig
-    per_sm: int = 1
-
-    @property
-    def name(self) -> str:
-        """For tables."""
-        config = self.config
-        late = "-late" if config.late else ""
-        blocks = f"bm{config.block_m}-bn{config.block_n}"
-        return f"{blocks}-w{config.num_warps}-s{config.num_stages}{late}-x{self.per_sm}"
+def name_config(config: AttentionConfig) -> str:
+    """For tables; `x2` says that two CTAs share a multiprocessor."""
+    late = "-late" if config.late else ""
+    blocks = f"bm{config.block_m}-bn{config.block_n}"
+    return f"{blocks}-w{config.num_warps}-s{config.num_stages}{late}-x{config.ctas_per_sm}"
 
 
-def list_ways(head_dim: int) -> list[Way]:
-    """The configuration that is chosen, and others that fit."""
+def list_configs(head_dim: int, causal: bool) -> list[AttentionConfig]:
+    """The configuration that is chosen where no role is beside tiles, and others that fit."""
     blocks = {
         64: (
             (128, 128, 8, 3, 1),
@@ -71,25 +61,26 @@ def list_ways(head_dim: int) -> list[Way]:
             (128, 64, 8, 4, 2),
             (128, 64, 4, 4, 2),
             (64, 128, 4, 3, 2),
-            (64, 64, 4, 4, 2),
+            (64, 128, 4, 2, 2),
         ),
         128: (
+            (128, 64, 8, 3, 1),
             (128, 64, 8, 4, 1),
             (128, 128, 8, 3, 1),
             (128, 64, 4, 2, 2),
-            (128, 32, 4, 3, 2),
+            (64, 64, 4, 2, 2),
             (64, 64, 4, 3, 2),
         ),
-        256: ((128, 64, 8, 2, 1), (128, 32, 8, 3, 1), (64, 64, 4, 2, 1), (64, 32, 4, 2, 2)),
+        256: ((128, 64, 8, 2, 1), (128, 32, 8, 2, 1), (128, 32, 8, 3, 1), (64, 32, 4, 2, 2)),
     }
-    chosen = Way(AttentionConfig.choose(head_dim))
+    chosen = AttentionConfig.choose(head_dim, masked=causal)
     others = [
-        Way(AttentionConfig(bm, bn, warps, stages, late=late), per_sm)
+        AttentionConfig(bm, bn, warps, stages, late=late, ctas_per_sm=per_sm)
         for (bm, bn, warps, stages, per_sm), late in itertools.product(
             blocks[head_dim], (True, False)
         )
     ]
-    return [chosen, *(way for way in others if way != chosen)]
+    return [chosen, *(config for config in others if config != chosen)]
 
 
 class Data:
@@ -151,10 +142,12 @@ class Data:
         return worst
 
 
-def run_kernel(data: Data, way: Way) -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
+def run_kernel(
+    data: Data, config: AttentionConfig
+) -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
     """The kernel under plain Triton, by the number of a set."""
-    config, head_dim = way.config, data.head_dim
-    programs = way.per_sm * torch.cuda.get_device_properties("cuda").multi_processor_count
+    head_dim = data.head_dim
+    programs = config.ctas_per_sm * torch.cuda.get_device_properties("cuda").multi_processor_count
     out = torch.empty_like(data.sets[0][0])
     lse = torch.empty((data.heads, data.length), device="cuda")
 
@@ -222,7 +215,8 @@ def measure(session: Session, shape: Shape, causal: bool, options: argparse.Name
     calls: dict[str, Callable[[int], Any]] = {
         name: run_torch(data, backend) for name, backend in BACKENDS.items()
     }
-    calls |= {way.name: run_kernel(data, way) for way in list_ways(data.head_dim)}
+    configs = list_configs(data.head_dim, causal)
+    calls |= {name_config(config): run_kernel(data, config) for config in configs}
     errors: dict[str, float] = {}
     for way, call in calls.items():
         if way not in BACKENDS and options.only not in way:
@@ -244,7 +238,7 @@ def measure(session: Session, shape: Shape, causal: bool, options: argparse.Name
         {
             "shape": name,
             "variant": way.name,
-            "default": way.name == Way(AttentionConfig.choose(data.head_dim)).name,
+            "default": way.name == name_config(configs[0]),
             "us": round(way.us, 1),
             "tflops": round(data.flops / way.us / 1e6, 1),
             "speedup": None if best is None else round(best / way.us, 3),

@@ -32,7 +32,7 @@ from syncopate.model import (
     GemmRate,
     Latencies,
     Machine,
-    Source,
+    Provenance,
     Topology,
     TopologyKind,
     TransferCurve,
@@ -217,7 +217,7 @@ def build(values: Values, collectives: Sequence[CollectiveCurve]) -> Machine:
                 curves.append(_role_curve(v, role, direction, combining))
     return Machine(
         name="H200, 2 ranks",
-        source=Source.FITTED,
+        source=Provenance.FITTED,
         sms=132,
         topology=Topology(TopologyKind.ALL_TO_ALL, LINK_GBPS),
         memory_gbps=round(v["memory_gbps"], 1),

@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from syncopate.errors import SyncopateError
 from syncopate.model import find_preset
+from syncopate.model.fabric_file import find_fabric
 from syncopate.plan.catalog import list_templates, make_plan
 from syncopate.plan.kinds import Collective
 from syncopate.show.plan_show import PlanShow
 from syncopate.synthesis import Fabric, Wire, find_bound_us, synthesize
-from syncopate.synthesis.fabric_file import find_fabric
 from syncopate.synthesis.judge import judge_by_model, predict_plan_us
 
 SHAPE, DTYPE, NBYTES = (8192, 4096), "bf16", 64 << 20

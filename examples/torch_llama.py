@@ -432,7 +432,12 @@ def read_options(on_gpus: bool) -> argparse.Namespace:
         ):
             command.add_argument(f"--{name}", type=int, default=size)
         command.add_argument("--out", type=Path, help="a file for the report, in JSON")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if "LOCAL_RANK" not in os.environ:
+        parser.error(
+            "expects several ranks; start it by torchrun --nproc-per-node 2 examples/torch_llama.py"
+        )
+    return options
 
 
 def main() -> None:

@@ -86,6 +86,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
     options = parser.parse_args()
+    if "LOCAL_RANK" not in os.environ:
+        parser.error(
+            "expects several ranks; start it by torchrun --nproc-per-node 2 examples/torch_mlp.py"
+        )
 
     on_gpus = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpus else torch.device("cpu")

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lowering/TableWriter.h"
+#include "passes/LibraryCalls.h"
 
 using namespace mlir;
 using namespace syncopate;

@@ -10,9 +10,9 @@
 
 #include "lowering/CallProtocol.h"
 #include "passes/Exchanges.h"
-#include "passes/LibraryCalls.h"
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
+#include "passes/TileSlots.h"
 
 #include <optional>
 

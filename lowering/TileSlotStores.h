@@ -9,7 +9,7 @@
 #define SYNCOPATE_LOWERING_TILESLOTSTORES_H
 
 #include "dialect/Chunk.h"
-#include "passes/LibraryCalls.h"
+#include "passes/TileSlots.h"
 
 namespace syncopate {
 

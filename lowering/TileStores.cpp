@@ -12,6 +12,7 @@
 #include "lowering/TileSlotStores.h"
 #include "lowering/TileSums.h"
 #include "lowering/TritonModule.h"
+#include "passes/LibraryCalls.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/LibraryCalls.h"
 #include "passes/Passes.h"
 #include "passes/PlanAnalysis.h"
 #include "passes/TileOrders.h"

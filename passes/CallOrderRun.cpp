@@ -174,7 +174,7 @@ void CallOrder::advance(unsigned number) {
   Strand &strand = strands[number];
   int64_t first = strand.step;
   // What this strand does may be all that others of its rank were held by.
-  auto wake = llvm::make_scope_exit([&]() {
+  llvm::scope_exit wake([&]() {
     bool holds = ringQueues[strand.rank] || kernel.getParts() > 1;
     if (!holds || (strand.step == first && !strand.done))
       return;

@@ -8,6 +8,7 @@
 #include "passes/CheckCalls.h"
 #include "passes/KernelDependence.h"
 #include "passes/LibraryCalls.h"
+#include "passes/TileSlots.h"
 
 #include <set>
 
@@ -146,7 +147,7 @@ private:
              << ", but expects slots behind those of the calls before, and "
                 "byte "
              << target << " with stride " << stride;
-    befores.push_back(before);
+    slotsBefore.push_back(before);
     before += count;
     begins.push_back(command.src.offset / bytes);
     perPart.push_back(count);
@@ -235,9 +236,10 @@ private:
                << first << ", " << end << "), where call " << row.call
                << " has its part";
       if (std::optional<int64_t> place = slots.getPlaceInBlock(tile);
-          place && befores[row.call] + found.slot - first != *place)
+          place && slotsBefore[row.call] + found.slot - first != *place)
         return reportTile(tile)
-               << "is taken as row " << befores[row.call] + found.slot - first
+               << "is taken as row "
+               << slotsBefore[row.call] + found.slot - first
                << " of the tiles of its block, but expects row " << *place;
       if (piece.isSent())
         claims.push_back(
@@ -254,7 +256,7 @@ private:
   const CallOrder &order;
   int64_t rank;
   /// By call, its row of the commands, its slots, and how many each part has.
-  SmallVector<int64_t> rows, begins, ends, perPart, befores;
+  SmallVector<int64_t> rows, begins, ends, perPart, slotsBefore;
   /// Slots of each part in the calls so far.
   int64_t before = 0;
 };

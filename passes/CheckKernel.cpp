@@ -222,7 +222,10 @@ private:
         report(kernel, place.first, write)
         << "what it adds to at one part, but not at offsets ["
         << rest.front().offsets << "] sizes [" << rest.front().sizes << "]";
-    diag.attachNote(sum.getLoc()) << "the region that it adds to";
+    diag.attachNote(sum.getLoc())
+        << "the region that it adds to: offsets [" << sum.getOffsets()
+        << "] sizes [" << sum.getSizes() << "], while the tile has offsets ["
+        << write.region.offsets << "] sizes [" << write.region.sizes << "]";
     return diag;
   }
 

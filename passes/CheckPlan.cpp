@@ -262,7 +262,8 @@ struct CheckPlan : impl::CheckPlanPassBase<CheckPlan> {
 
   void runOnOperation() override {
     PlanGraph graph(getOperation());
-    if (failed(graph.requireDecomposed()) || failed(Checker(graph).check()))
+    if (failed(graph.requireDecomposed()) || failed(graph.requireOrder()) ||
+        failed(Checker(graph).check()))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -153,7 +153,8 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
     unordered sums, and none writes what
     another that is not ordered with it reads. A transfer that reduces reads its
     destination too. That an input is overwritten is no mistake of a plan, but
-    `chunk-build-tables` refuses it.
+    `chunk-build-tables` refuses it. All that an operation uses stands before it
+    in the plan, also where MLIR's verifier, which says so too, is off.
     Kernels are looked at by `chunk-check-kernel`, once it is known what their
     tiles access.
 

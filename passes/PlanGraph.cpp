@@ -280,7 +280,7 @@ int64_t PlanGraph::getReadingRank(unsigned id) {
 int64_t PlanGraph::getWaitingRank(unsigned id, unsigned before) {
   TransferOpInterface transfer = transfers[id];
   int64_t sender = getReadingRank(id);
-  return transfers[before].getDstRank() == static_cast<uint64_t>(sender)
+  return static_cast<int64_t>(transfers[before].getDstRank()) == sender
              ? sender
              : transfer.getExecutor();
 }
@@ -315,6 +315,21 @@ LogicalResult PlanGraph::requireDecomposed() {
     if (!isLibraryCall(collective))
       return collective->emitOpError()
              << "is a collective; run chunk-decompose-collectives first";
+  return success();
+}
+
+LogicalResult PlanGraph::requireOrder() {
+  for (Operation &op : plan.getBody().getOps())
+    for (Value value : op.getOperands()) {
+      Operation *definition = value.getDefiningOp();
+      if (!definition || (definition->getBlock() == op.getBlock() &&
+                          definition->isBeforeInBlock(&op)))
+        continue;
+      InFlightDiagnostic diag =
+          op.emitOpError("expects what it uses to stand before it in the plan");
+      diag.attachNote(definition->getLoc()) << "it uses this";
+      return diag;
+    }
   return success();
 }
 

@@ -152,6 +152,9 @@ public:
   /// Emits an error if there is a collective but in a claim, or a plan in
   /// rank-affine form.
   mlir::LogicalResult requireDecomposed();
+  /// Emits an error if an operation uses what stands behind it in the plan,
+  /// which the graph leaves out. MLIR's verifier says the same, where it runs.
+  mlir::LogicalResult requireOrder();
   /// Emits an error unless every transfer has a realization, and the kernel
   /// CTAs for those that are dedicated.
   mlir::LogicalResult requireRealizations();

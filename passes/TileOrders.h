@@ -15,8 +15,8 @@
 #define SYNCOPATE_PASSES_TILEORDERS_H
 
 #include "passes/KernelDependence.h"
-#include "passes/LibraryCalls.h"
 #include "passes/TileGroups.h"
+#include "passes/TileSlots.h"
 
 #include <map>
 #include <vector>

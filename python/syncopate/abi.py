@@ -20,6 +20,8 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from syncopate import choices
+
 
 class ContextWord(enum.IntEnum):
     """Index of each i64 word of the context. A range is ``begin << 32 | end``."""
@@ -332,6 +334,11 @@ class Realization(enum.IntEnum):
     LDST_DEDICATED = 3
     LDST_COLOCATED = 4
     NCCL = 5
+
+    @classmethod
+    def spelled(cls, name: choices.Realization | str) -> Realization:
+        """The one that chunk IR and strategies spell so."""
+        return cls[choices.Realization(name).name]
 
     @property
     def is_engine(self) -> bool:

@@ -244,8 +244,8 @@ def _explain(arguments: argparse.Namespace) -> Outcome:
 
 
 def _show(arguments: argparse.Namespace) -> Outcome:
+    from syncopate.model.fabric_file import find_fabric
     from syncopate.show.plan_show import PlanShow
-    from syncopate.synthesis.fabric_file import find_fabric
 
     text, file = _read(arguments)
     fabric = None

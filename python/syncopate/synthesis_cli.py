@@ -108,12 +108,12 @@ def _synthesize(arguments: argparse.Namespace) -> Outcome:
     from syncopate.dtypes import DTYPES
     from syncopate.errors import SyncopateError
     from syncopate.importers.names import Source
+    from syncopate.model.fabric_file import find_fabric
     from syncopate.synthesis import synthesize
-    from syncopate.synthesis.fabric_file import find_fabric
 
     if arguments.dtype not in DTYPES:
         raise SyncopateError(
-            f"dtype: expects one of {', '.join(DTYPES)}, but got {arguments.dtype!r}"
+            f"dtype: expects one of {', '.join(DTYPES)}, but got {arguments.dtype!r:.60}"
         )
     found = synthesize(
         arguments.collective,
@@ -148,7 +148,7 @@ def _synthesize(arguments: argparse.Namespace) -> Outcome:
 
 
 def _fabric(arguments: argparse.Namespace) -> Outcome:
-    from syncopate.synthesis.fabric_file import find_fabric
+    from syncopate.model.fabric_file import find_fabric
 
     fabric = find_fabric(arguments.name, arguments.ranks)
     return write_out(arguments.out, str(fabric), fabric.to_json())

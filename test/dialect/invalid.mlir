@@ -748,3 +748,14 @@ chunk.plan @p mesh [2] {
   // expected-error @+1 {{expects the value of integer argument "M" to be one of 64 bits, but got 8 : i32}}
   chunk.kernel @k tiles [1] ctas 1 args() attributes {integers = {M = 8 : i32}} {}
 }
+
+// -----
+
+// MLIR's rule for every operation: what is used stands before.
+chunk.plan @p mesh [2] {
+  %a = chunk.buffer "a" : !chunk.buffer<8xf32>
+  // expected-error @+1 {{operand #2 does not dominate this use}}
+  %t = chunk.put %a[0] to %a[0] sizes [4] from 0 to 1 after(%u) : !chunk.buffer<8xf32> to !chunk.buffer<8xf32>
+  // expected-note @+1 {{operand defined here}}
+  %u = chunk.put %a[4] to %a[4] sizes [4] from 1 to 0 : !chunk.buffer<8xf32> to !chunk.buffer<8xf32>
+}

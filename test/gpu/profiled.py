@@ -6,7 +6,7 @@ from typing import Any
 
 from syncopate import GemmWorkload, Strategy
 from syncopate.kernels import GemmConfig
-from syncopate.profile import Profile, Source, SpanKind, find_critical_path
+from syncopate.profile import Profile, SpanKind, TimeSource, find_critical_path
 
 STEP_US = 1.1
 """A step of the GPU's clock, which on some GPUs goes on once in about a microsecond."""
@@ -32,7 +32,7 @@ def check_profile(program: Any, profile: Profile, *, within_us: float) -> None:
     """
     run = profile.run
     assert len(profile.runs) == 1 and profile.dropped == 0
-    assert run.source is Source.MEASURED and 0 < run.us < LIMIT_US
+    assert run.source is TimeSource.MEASURED and 0 < run.us < LIMIT_US
     ends: dict[Any, float] = {}
     for rank in range(program.world_size):
         tiles = []

@@ -11,7 +11,6 @@ import torch
 
 import syncopate
 from syncopate.choices import Algorithm
-from syncopate.kernels import AttentionConfig
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.runtime import ProcessGroup, load
 from syncopate.workloads import AttentionKind, AttentionWorkload
@@ -61,7 +60,7 @@ class SequenceCase:
             causal=self.causal,
             sharding=self.sharding,
         )
-        config = dataclasses.replace(AttentionConfig.choose(self.head_dim), num_ctas=num_ctas)
+        config = dataclasses.replace(workload.choose_config(strategy), num_ctas=num_ctas)
         return workload.compile(strategy, config=config, timeout=10.0)
 
     def draw(self, world: int, seed: int) -> dict[str, torch.Tensor]:
@@ -143,7 +142,7 @@ def sequence_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
         def run(group: ProcessGroup) -> None:
             world, rank = group.world_size, group.rank
             torch.backends.cuda.matmul.allow_tf32 = False
-            with load(case.build(world, group.ctas_per_rank(0) - 4), group) as loaded:
+            with load(case.build(world, group.sms_per_rank(0) - 4), group) as loaded:
                 for call in range(CALLS):
                     drawn = case.draw(world, call)
                     loaded.acquire()

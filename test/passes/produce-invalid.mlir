@@ -67,7 +67,7 @@ chunk.plan @half_added mesh [2] {
   %a = chunk.buffer "a" : !b
   %m = chunk.produce %a[0] sizes [8] on 0 : !b
   %t = chunk.put %a[0] to %a[0] sizes [2] from 0 to 1 after(%m) : !b to !b
-  // expected-note @+1 {{the region that it adds to}}
+  // expected-note @+1 {{the region that it adds to: offsets [0] sizes [2], while the tile has offsets [0] sizes [4]}}
   %s = chunk.produce %a[0] sizes [2] on 1 reduce sum after(%t) : !b
   // expected-error @+1 {{tile [0] of rank 1 writes of "a" what it adds to at one part, but not at offsets [2] sizes [2]}}
   chunk.kernel @k tiles [2] ctas 1 args(%a as "a") : !b {

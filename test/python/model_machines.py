@@ -13,7 +13,7 @@ from syncopate.model import (
     GemmRate,
     Latencies,
     Machine,
-    Source,
+    Provenance,
     Topology,
     TopologyKind,
     TransferCurve,
@@ -34,7 +34,7 @@ def plain_machine(
     link = bytes_per_us if link_bytes_per_us is None else link_bytes_per_us
     machine = Machine(
         name="by hand",
-        source=Source.MEASURED,
+        source=Provenance.MEASURED,
         sms=132,
         topology=Topology(TopologyKind.ALL_TO_ALL, link / 1e3),
         memory_gbps=1e12,

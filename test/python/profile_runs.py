@@ -6,7 +6,7 @@ import numpy as np
 
 from syncopate import abi
 from syncopate.abi import ProfileEvent, ProfileLane
-from syncopate.profile import Cause, CauseKind, Key, LinkUse, Run, Source, Span, SpanKind, Track
+from syncopate.profile import Cause, CauseKind, Key, LinkUse, Run, Span, SpanKind, TimeSource, Track
 
 TILE, TRANSFER, WAIT = SpanKind.TILE, SpanKind.TRANSFER, SpanKind.WAIT
 
@@ -54,4 +54,4 @@ def two_ranks(us=100.0):
         ),
     )  # fmt: skip
     links = (LinkUse(1, 0, ((42.0, 60.0, 18_000),)),)
-    return Run("two", Source.MEASURED, "one clock", us, 2, 1, tracks, links)
+    return Run("two", TimeSource.MEASURED, "one clock", us, 2, 1, tracks, links)

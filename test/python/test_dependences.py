@@ -6,7 +6,7 @@ import random
 import pytest
 
 from syncopate.plan import dependences
-from syncopate.plan.dependences import Region, find_dependences
+from syncopate.plan.dependences import PlacedRegion, find_dependences
 
 pytestmark = pytest.mark.any_triton
 
@@ -27,7 +27,9 @@ def ancestors(found):
 def draw_moves(random_, dims):
     def region():
         offsets = tuple(random_.randrange(6) for _ in range(dims))
-        return Region(random_.randrange(2), offsets, tuple(random_.randint(1, 4) for _ in offsets))
+        return PlacedRegion(
+            random_.randrange(2), offsets, tuple(random_.randint(1, 4) for _ in offsets)
+        )
 
     return [(region(), region()) for _ in range(30)]
 

@@ -19,8 +19,8 @@ from syncopate.model import (
     predict,
     save_machine,
 )
+from syncopate.model.fabric_file import find_fabric
 from syncopate.synthesis import Fabric, Wire
-from syncopate.synthesis.fabric_file import find_fabric
 from syncopate.workloads import GemmWorkload
 
 pytestmark = pytest.mark.any_triton

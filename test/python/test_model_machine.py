@@ -19,7 +19,7 @@ from syncopate.model import (
     GemmRate,
     KernelCost,
     Machine,
-    Source,
+    Provenance,
     Topology,
     TopologyKind,
     TransferCurve,
@@ -120,8 +120,8 @@ def test_presets_survive_files(name, tmp_path):
     path = tmp_path / "folder" / "machine.json"
     save_machine(machine, path)
     assert load_machine(path) == machine
-    assert ("predicted" in name) == (machine.source is Source.DATA_SHEET)
-    assert ("predicted" in machine.name) == (machine.source is Source.DATA_SHEET)
+    assert ("predicted" in name) == (machine.source is Provenance.DATA_SHEET)
+    assert ("predicted" in machine.name) == (machine.source is Provenance.DATA_SHEET)
 
 
 def test_files_that_are_no_machines_are_refused(tmp_path):
@@ -148,7 +148,7 @@ def test_measurement_goes_before_preset(tmp_path, monkeypatch):
     assert find_machine("NVIDIA H200", 2).name == find_preset("h200-w2").name
     save_machine(plain_machine(100.0), machine_path("NVIDIA H200", 2))
     assert find_machine("NVIDIA H200", 2) == plain_machine(100.0)
-    assert find_machine("NVIDIA H100 80GB HBM3", 8).source is Source.DATA_SHEET
+    assert find_machine("NVIDIA H100 80GB HBM3", 8).source is Provenance.DATA_SHEET
     with pytest.raises(
         SyncopateError, match="nothing is known of 3 ranks on NVIDIA H200; measure it"
     ):

@@ -16,7 +16,7 @@ from syncopate.model import (
     FlowDirection,
     GemmRate,
     KernelCost,
-    Source,
+    Provenance,
     TransferCurve,
     find_preset,
     gemm_cost,
@@ -205,7 +205,7 @@ def test_machine_comes_back_from_its_times():
     ranks = FakeRanks(truth)
     machine = measure_machine(ranks, base, measured, (1 << 20, 32 << 20))
     assert set(ranks.left_out) == {"GEMM (64, 128, 64)"}
-    assert (machine.source, machine.name) == (Source.MEASURED, "Fake, 2 ranks")
+    assert (machine.source, machine.name) == (Provenance.MEASURED, "Fake, 2 ranks")
     # What a tile of one step takes counts as launch, or the other way round.
     assert machine.latencies.launch == pytest.approx(5.0, abs=1.0)
     large = machine.find_gemm_rate(128, 256, 64)

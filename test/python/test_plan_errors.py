@@ -1,11 +1,18 @@
 """Plans that are wrong: one clear error, the same from the tool and from Python."""
 
+import re
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import syncopate
 from syncopate._tools import find_tool
+from syncopate.cli import main
 from syncopate.errors import PlanError
+from syncopate.ir import new_context, parse, run_pipeline
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.plan.plan_file import schedule_plan
 
 pytestmark = pytest.mark.any_triton
@@ -58,6 +65,50 @@ def test_wrong_plan_gives_one_error_everywhere(what):
     assert done.returncode == 1
     assert done.stderr.count("error:") == 1
     assert said in done.stderr
+
+
+LATE = PLAN.replace("from 0 to 1\n", "from 0 to 1 after(%u)\n")
+DOES_NOT_STAND_BEFORE = ":7: operand #2 does not dominate this use\n  {0}:9: operand defined here"
+
+
+@pytest.mark.parametrize("take", [schedule_plan, lambda text: parse(text, new_context())])
+def test_text_that_uses_what_stands_behind_is_refused(take):
+    with pytest.raises(PlanError, match=re.escape("-" + DOES_NOT_STAND_BEFORE.format("-"))):
+        take(LATE)
+
+
+@pytest.mark.parametrize("command", ["check", "explain", "show"])
+def test_file_that_uses_what_stands_behind_is_refused(command, tmp_path, capsys):
+    file = tmp_path / "late.mlir"
+    file.write_text(LATE)
+    assert main([command, str(file)]) == 1
+    assert f"{file}{DOES_NOT_STAND_BEFORE.format(file)}" in capsys.readouterr().err
+
+
+def _make_late() -> tuple[syncopate.Plan, dict[str, Any]]:
+    """A plan whose first transfer has been brought behind the one that comes after it, and a kernel for it."""
+    plan = syncopate.Plan("late", [2])
+    a = plan.buffer("a", (256, 64), "bf16", shard_axis=0)
+    first = plan.put(a[0:128], a[0:128], src_rank=0, dst_rank=1)
+    second = plan.put(a[128:256], a[128:256], src_rank=1, dst_rank=0, after=[first])
+    first.value.owner.move_after(second.value.owner)
+    return plan, bind_gemm(a, 64, GemmConfig(64, 64, 64))
+
+
+def test_compile_refuses_a_plan_that_uses_what_stands_behind():
+    plan, bound = _make_late()
+    with pytest.raises(
+        PlanError, match=rf"{Path(__file__).name}:\d+: operand #2 does not dominate"
+    ):
+        syncopate.compile(gemm, plan, **bound)
+
+
+def test_passes_are_not_run_on_a_module_that_uses_what_stands_behind():
+    plan, _ = _make_late()
+    with pytest.raises(
+        PlanError, match=rf"{Path(__file__).name}:\d+: operand #2 does not dominate"
+    ):
+        run_pipeline(plan.copy_module(), "chunk.plan(chunk-split-transfers)")
 
 
 def test_right_plan_is_taken():

@@ -9,11 +9,11 @@ import pytest
 
 from syncopate import Plan, SyncopateError
 from syncopate.cli import main
+from syncopate.model.fabric_file import find_fabric
 from syncopate.show.plan_show import PlanShow
 from syncopate.show.plan_transfers import read_transfers
 from syncopate.show.svg import INK
 from syncopate.show.views import View
-from syncopate.synthesis.fabric_file import find_fabric
 
 pytestmark = pytest.mark.any_triton
 

@@ -168,3 +168,48 @@ def test_loop_of_stores_that_triton_fuses_is_refused():
         match=r'stores of a tile to "c_ptr" end: Triton has fused .* leave flatten=True out',
     ):
         Producer(kernels.copy_in_loop, FLATTEN=True)
+
+
+def _sum_by_template(combine: Combine | None, block_m: int) -> None:
+    """Compiles a sum of 192 rows for each of two ranks, by tiles of so many."""
+    plan = syncopate.Plan("sum", [2])
+    c = plan.buffer("c", (384, 128), "bf16")
+    reduce_scatter_tiles(plan, c, Strategy(combine=combine))
+    a = Tensor("a", (384, 64), "bf16")
+    syncopate.compile(gemm, plan, **bind_gemm(a, 128, GemmConfig(block_m, 128, 64), c=c))
+
+
+def _sum_by_hand(by_role: bool) -> None:
+    """Compiles the same sum at one rank, of a plan that says who adds."""
+    plan = syncopate.Plan("sum", [2])
+    c = plan.buffer("c", (384, 128), "bf16")
+    part = c[0:192]
+    own = [plan.produce(part, rank=0)] if by_role else []
+    other = plan.produce(c[:], rank=1)
+    if by_role:
+        plan.produce(c[192:], rank=0)
+    sent = plan.put(
+        part,
+        part,
+        src_rank=1,
+        dst_rank=0,
+        after=[*own, other],
+        reduction="sum" if by_role else None,
+    )
+    if not by_role:
+        plan.produce(part, rank=0, reduction="sum", after=[sent])
+    a = Tensor("a", (384, 64), "bf16")
+    syncopate.compile(gemm, plan, **bind_gemm(a, 128, GemmConfig(128, 128, 64), c=c))
+
+
+def test_remedies_for_tiles_that_add_to_a_part_are_remedies():
+    for compile_sum in (lambda: _sum_by_template(None, 128), lambda: _sum_by_hand(False)):
+        with pytest.raises(SyncopateError) as caught:
+            compile_sum()
+        assert "sizes [192, 128], while the tile has offsets [128, 0] sizes" in str(caught.value)
+        assert "bind tiles that divide it, or have a role add" in str(caught.value)
+        assert "combine=Combine.ROLE" in str(caught.value)
+        assert "reduction='sum' in a plan of your own" in str(caught.value)
+    _sum_by_template(None, 64)
+    _sum_by_template(Combine.ROLE, 128)
+    _sum_by_hand(True)

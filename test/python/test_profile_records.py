@@ -6,7 +6,7 @@ from profile_runs import role, write_lanes
 
 from syncopate.abi import FIRST_EPOCH, ProfileEvent, Realization
 from syncopate.errors import InternalError, SyncopateError
-from syncopate.profile import Profile, Source, SpanKind, read_lanes
+from syncopate.profile import Profile, SpanKind, TimeSource, read_lanes
 from syncopate.profile.clocks import estimate_clocks
 from syncopate.runtime.commands import split_commands
 
@@ -82,7 +82,7 @@ def test_clocks_are_put_between_what_flags_say(program):
     assert (own.ns, own.within_ns) == (0, 0)
     assert other.within_ns == pytest.approx(300)
     assert abs(other.ns + 10_000) <= other.within_ns
-    profile = Profile.of_records(program, ranks, Source.MEASURED)
+    profile = Profile.of_records(program, ranks, TimeSource.MEASURED)
     assert "rank 1 -9.9 µs (± 0.3)" in profile.run.clock
 
 
@@ -101,7 +101,7 @@ def test_waits_tiles_and_transfers_get_their_meaning(program):
     ranks = [
         records_of(program, rank, sends=1000, sees=1500, gpu="same", call=7) for rank in range(2)
     ]
-    run = Profile.of_records(program, ranks, Source.MEASURED).run
+    run = Profile.of_records(program, ranks, TimeSource.MEASURED).run
     assert run.us == pytest.approx(1.53)
     computing = run.of_rank(0)[0]
     tile, wait = computing.spans
@@ -122,11 +122,11 @@ def test_calls_are_told_apart(program):
         (0, 0): [*role(3, 0, 10, (E.TILE_BEGIN, 0, 1)), *role(4, 20, 50, (E.TILE_BEGIN, 0, 30))]
     }
     ranks = [read_lanes(write_lanes(2, 64, lanes), 2, rank=rank, gpu="g") for rank in range(2)]
-    first, last = Profile.of_records(program, ranks, Source.MEASURED).runs
+    first, last = Profile.of_records(program, ranks, TimeSource.MEASURED).runs
     assert (first.us, last.us) == (0.01, 0.03)
 
 
 def test_empty_buffers_are_refused(program):
     ranks = [read_lanes(write_lanes(2, 8, {}), 2, rank=rank, gpu="g") for rank in range(2)]
     with pytest.raises(SyncopateError, match="program hand has left no records; call it first"):
-        Profile.of_records(program, ranks, Source.MEASURED)
+        Profile.of_records(program, ranks, TimeSource.MEASURED)

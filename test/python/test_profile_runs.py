@@ -13,7 +13,7 @@ from syncopate.profile import (
     Key,
     LinkUse,
     Run,
-    Source,
+    TimeSource,
     Track,
     describe_run,
     find_critical_path,
@@ -43,7 +43,7 @@ def test_critical_path_begins_with_what_the_end_of_a_call_waits_for():
         Track(0, None, 0, None, 0, 80, (tile(0, 0, 0, 20), wait(21, 80, makers=[key]))),
         Track(1, Realization.TMA_DEDICATED, 0, None, 0, 75, (transfer(1, 0, 5, 75),)),
     )
-    run = Run("end", Source.MEASURED, "", 80, 2, 1, tracks)
+    run = Run("end", TimeSource.MEASURED, "", 80, 2, 1, tracks)
     assert [link.span.key for link in find_critical_path(run)] == [key]
 
 
@@ -55,12 +55,12 @@ def test_a_tile_that_is_looked_up_early_keeps_its_wait():
         Track(0, None, 0, None, 0, 90, spans),
         Track(1, Realization.TMA_DEDICATED, 0, None, 0, 48, (transfer(1, 0, 5, 48),)),
     )
-    path = find_critical_path(Run("early", Source.MEASURED, "", 90, 2, 1, tracks))
+    path = find_critical_path(Run("early", TimeSource.MEASURED, "", 90, 2, 1, tracks))
     assert [link.span.key for link in path] == [key, Key(TILE, 0, 1)]
 
 
 def test_empty_run_has_no_path():
-    run = Run("none", Source.MEASURED, "", 1.0, 1, 1, (Track(0, None, 0, None, 0, 1, ()),))
+    run = Run("none", TimeSource.MEASURED, "", 1.0, 1, 1, (Track(0, None, 0, None, 0, 1, ()),))
     assert find_critical_path(run) == []
     assert "nothing was recorded" in describe_run(run)
 
@@ -105,7 +105,7 @@ def test_words_say_where_the_time_went():
         ),
         ({"num_ctas": 3}, "leave 33.3 % of the last round without work"),
         ({}, "tiles that take alike"),
-        ({"source": Source.SIMULATED}, "what the simulator takes says nothing"),
+        ({"source": TimeSource.SIMULATED}, "what the simulator takes says nothing"),
     ],
 )
 def test_hints_follow_from_what_is_seen(change, hint):
@@ -123,7 +123,7 @@ def test_hints_follow_from_what_is_seen(change, hint):
 )
 def test_hints_go_by_the_cause_of_waits(kind, hint):
     track = Track(0, None, 0, None, 0, 10, (tile(0, 0, 0, 10), wait(1, 5, kind, 0)))
-    text = describe_run(Run("x", Source.MEASURED, "", 10, 1, 1, (track,)))
+    text = describe_run(Run("x", TimeSource.MEASURED, "", 10, 1, 1, (track,)))
     assert hint in text.partition("what to try:")[2]
 
 
@@ -134,12 +134,12 @@ def test_transfers_may_take_no_time_by_a_coarse_clock():
 
 def test_good_run_gets_no_hint():
     track = Track(0, None, 0, None, 0, 10, (tile(0, 0, 0, 10),))
-    text = describe_run(Run("x", Source.MEASURED, "", 10, 1, 1, (track,)))
+    text = describe_run(Run("x", TimeSource.MEASURED, "", 10, 1, 1, (track,)))
     assert "nothing stands out: tiles take 100.0 %" in text
 
 
 def test_prediction_stands_beside_measurement():
-    other = dataclasses.replace(two_ranks(us=80.0), source=Source.PREDICTED)
+    other = dataclasses.replace(two_ranks(us=80.0), source=TimeSource.PREDICTED)
     assert "beside it, predicted: 80.0 µs, +25.0 %" in describe_run(two_ranks(), other)
 
 
@@ -153,7 +153,9 @@ def test_use_of_a_link_keeps_all_bytes():
 
 def test_trace_is_what_trace_viewers_read():
     run = two_ranks()
-    events = json.loads(to_chrome_trace([run, dataclasses.replace(run, source=Source.PREDICTED)]))
+    events = json.loads(
+        to_chrome_trace([run, dataclasses.replace(run, source=TimeSource.PREDICTED)])
+    )
     events = events["traceEvents"]
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert names == {
@@ -177,14 +179,14 @@ def test_trace_is_what_trace_viewers_read():
 def test_spans_of_a_thread_nest_in_traces():
     """A tile that begins before the one before has ended is cut there, as viewers want it."""
     track = Track(0, None, 0, None, 0, 90, (tile(0, 0, 0, 52), tile(0, 1, 40, 90)))
-    trace = json.loads(to_chrome_trace([Run("x", Source.MEASURED, "", 90, 1, 1, (track,))]))
+    trace = json.loads(to_chrome_trace([Run("x", TimeSource.MEASURED, "", 90, 1, 1, (track,))]))
     spans = [(e["ts"], e["dur"]) for e in trace["traceEvents"] if e["ph"] == "X"]
     assert spans == [(0, 52), (52, 38)]
 
 
 def test_runs_survive_a_file(tmp_path):
     file = tmp_path / "runs.json"
-    runs = [two_ranks(), dataclasses.replace(two_ranks(), source=Source.PREDICTED)]
+    runs = [two_ranks(), dataclasses.replace(two_ranks(), source=TimeSource.PREDICTED)]
     save_runs(runs, file)
     assert load_runs(file.read_text()) == runs
 

@@ -166,6 +166,9 @@ def test_memory_plan_keeps_buffers_apart():
         ),
         ("commands", "behind", 2, "expects behind:parts to be a range in [0, 4096], but got 2:1"),
         ("commands", "part_stride", -1, "expects part_stride to be in [0, "),
+        ("commands", "count_buffer", 1, "expects count to be a word of a buffer, but got word"),
+        ("calls", "needs_buffer", -2, "expects needs to be a word of a buffer, but got word"),
+        ("calls", "guard_end", 99, "expects guard_begin:guard_end to be a range"),
     ],
 )
 def test_wrong_numbers_are_refused(table, column, value, text):
@@ -173,6 +176,15 @@ def test_wrong_numbers_are_refused(table, column, value, text):
     with pytest.raises(InternalError, match=f"rank 0, table {table}, row 0") as caught:
         link(program, 0)
     assert text in str(caught.value)
+
+
+def test_second_row_of_calls_is_refused():
+    program = make()
+    calls = program.tables[0]["calls"]
+    doubled = dataclasses.replace(calls, values=np.repeat(calls.values, 2, axis=0))
+    tables = ({**program.tables[0], "calls": doubled}, *program.tables[1:])
+    with pytest.raises(InternalError, match="table calls, row 0: expects one row, but got 2"):
+        link(dataclasses.replace(program, tables=tables), 0)
 
 
 def edit(program, table, column, value):

@@ -14,10 +14,10 @@ from syncopate.importers.steps.proof import prove
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.model import Topology, TopologyKind
+from syncopate.model.fabric_file import find_fabric
 from syncopate.plan.kinds import Collective
 from syncopate.sim.check import check_plan
 from syncopate.synthesis import Fabric, Wire, find_bound_us, synthesize, time_steps
-from syncopate.synthesis.fabric_file import find_fabric
 
 pytestmark = pytest.mark.any_triton
 

@@ -42,6 +42,18 @@ def test_example_trains_as_plain_torch_does():
     assert "by fused operators" in run.stdout
 
 
+@pytest.mark.parametrize("arguments", [["torch_mlp.py"], ["torch_llama.py", "train"]])
+def test_examples_say_how_they_are_started(arguments):
+    example, *rest = arguments
+    path = Path(__file__).parents[2] / "examples" / example
+    environment = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
+    run = subprocess.run(
+        [sys.executable, str(path), *rest], capture_output=True, text=True, env=environment
+    )
+    assert run.returncode == 2, run.stderr
+    assert f"start it by torchrun --nproc-per-node 2 examples/{example}" in run.stderr
+
+
 @pytest.mark.slow
 def test_compiled_code_gives_the_same():
     (outcome,) = run_on_ranks({"inductor": check_inductor}).values()

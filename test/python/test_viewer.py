@@ -9,7 +9,7 @@ from profile_runs import two_ranks
 
 from syncopate.cli import main
 from syncopate.errors import SyncopateError
-from syncopate.profile import Source, Track
+from syncopate.profile import TimeSource, Track
 from syncopate.show.screenshot import BROWSER_VARIABLE, find_browser, take_picture
 from syncopate.show.viewer import draw_runs
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.any_triton
 
 
 def both():
-    return [two_ranks(), dataclasses.replace(two_ranks(us=120.0), source=Source.PREDICTED)]
+    return [two_ranks(), dataclasses.replace(two_ranks(us=120.0), source=TimeSource.PREDICTED)]
 
 
 def test_page_loads_nothing():

@@ -10,14 +10,20 @@ import syncopate.runtime
 from syncopate.compiler.target import Target
 from syncopate.errors import PlanError, SyncopateError
 from syncopate.ir import new_context, parse, run_pipeline
-from syncopate.kernels import GemmConfig, bind_gemm
+from syncopate.kernels import GemmConfig, bind_gemm, gemm
 from syncopate.sim.findings import SimulationError
 from syncopate.sim.translate import translate
+from syncopate.workloads import AttentionWorkload, GemmWorkload
 
 
 def new_plan():
     plan = syncopate.Plan("p", [2])
     return plan, plan.buffer("a", (128, 128), "bf16", shard_axis=0)
+
+
+def bind_and_compile(**options):
+    plan, a = new_plan()
+    return syncopate.compile(gemm, plan, **bind_gemm(a, 128, GemmConfig(), **options))
 
 
 def refuses(message):
@@ -29,6 +35,23 @@ def test_buffer_takes_element_types_only(dtype):
     plan, _ = new_plan()
     with refuses("dtype"):
         plan.buffer("b", (8,), dtype)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda dtype: new_plan()[0].buffer("b", (8,), dtype),
+        lambda dtype: (lambda plan, a: plan.reduce_scatter(a, reduction=dtype))(*new_plan()),
+        lambda dtype: bind_and_compile(out_dtype=dtype),
+        lambda dtype: GemmWorkload("ag_gemm", 64, 64, 64, world_size=2, dtype=dtype),
+        lambda dtype: AttentionWorkload("ring", 2, 2, 64, 64, 2, dtype=dtype),
+    ],
+)
+def test_long_names_are_shortened(make):
+    with pytest.raises(SyncopateError) as caught:
+        make("long" * 1000)
+    assert "longlong" in str(caught.value)
+    assert len(str(caught.value)) < 300
 
 
 def test_refused_buffer_leaves_the_plan_as_it_was():

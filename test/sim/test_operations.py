@@ -93,7 +93,11 @@ def test_unknown_assembly_is_shown():
     ("options", "message"),
     [
         ({"scheduler": "fair"}, "scheduler: expects one of random, late, early"),
-        ({"calls": 0}, "calls: expects a positive number"),
+        ({"calls": 0}, "calls: expects an integer of at least 1, but got 0"),
+        ({"calls": "two"}, "calls: expects an integer of at least 1, but got 'two'"),
+        ({"seed": "x"}, "seed: expects an integer of at least 0, but got 'x'"),
+        ({"seed": -1}, "seed: expects an integer of at least 0, but got -1"),
+        ({"first_epoch": 0.5}, r"first_epoch: expects an integer of at least 1, but got 0\.5"),
         ({"inputs": {"a": []}}, "a: expects one array for each of 2 ranks"),
         ({"inputs": {}}, "inputs: a is missing"),
         ({"inputs": [{}], "calls": 2}, "calls: expects 1"),

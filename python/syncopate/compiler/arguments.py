@@ -22,6 +22,7 @@ from syncopate.tables import BufferSpec, Table
 
 __all__ = [
     "check_binding",
+    "check_ctas_per_sm",
     "check_numbers",
     "check_options",
     "check_roles",
@@ -35,7 +36,12 @@ __all__ = [
 _LONGEST_S = 10**9
 _LARGEST = {"num_warps": 64, "num_stages": 64, "num_ctas": 16}
 """Of Triton's options that it looks at in loops or hands to its passes as 32-bit integers."""
-_WARP_GROUP = 4
+WARP_GROUP = 4
+"""Warps of a role."""
+
+_CTAS_PER_SM = 32
+"""As many as any target's multiprocessors have room for."""
+
 _HOPPER = 90
 """First capability with TMA, and with registers that move between the warps of a CTA."""
 
@@ -103,6 +109,14 @@ def check_numbers(tiles: Any, ctas: Any) -> None:
         raise SyncopateError(f"ctas: expects an integer, but got {ctas!r}")
 
 
+def check_ctas_per_sm(ctas_per_sm: Any) -> None:
+    """Raises SyncopateError for a number of CTAs that no multiprocessor has room for."""
+    if not (_is_integer(ctas_per_sm) and 1 <= ctas_per_sm <= _CTAS_PER_SM):
+        raise SyncopateError(
+            f"ctas_per_sm: expects an integer in [1, {_CTAS_PER_SM}], but got {ctas_per_sm!r}"
+        )
+
+
 def check_timeout(timeout: Any) -> None:
     """Raises SyncopateError for a limit that is no number of seconds."""
     if not isinstance(timeout, (int, float)) or not 0 <= timeout <= _LONGEST_S:
@@ -126,9 +140,9 @@ def check_options(options: Mapping[str, Any], gpu: GPUTarget) -> None:
                 f"options: {name} expects an integer up to {_LARGEST[name]}, but got {value!r}"
             )
     warps = options.get("num_warps", 4)
-    if warps < _WARP_GROUP or warps & (warps - 1):
+    if warps < WARP_GROUP or warps & (warps - 1):
         raise SyncopateError(
-            f"options: num_warps expects a power of two of at least {_WARP_GROUP}, the warps of a role, but got {warps}"
+            f"options: num_warps expects a power of two of at least {WARP_GROUP}, the warps of a role, but got {warps}"
         )
     if options.get("num_ctas", 1) != 1:
         raise SyncopateError(

@@ -66,7 +66,7 @@ class Tensor:
             )
         if not isinstance(self.dtype, str):
             raise SyncopateError(
-                f"tensor {self.name!r}: expects a dtype such as 'bf16', but got {self.dtype!r}"
+                f"tensor {self.name!r}: expects a dtype such as 'bf16', but got {self.dtype!r:.60}"
             )
         if not isinstance(self.output, bool):
             raise SyncopateError(
@@ -375,7 +375,7 @@ def bind_parameters(kernel: Any, bind: Mapping[str, Any]) -> Binding:
 def _triton_type(name: str, dtype: str) -> str:
     if dtype not in DTYPES:
         raise SyncopateError(
-            f"bind: parameter {name!r}: Triton has no element type {dtype}; use one of {', '.join(DTYPES)}"
+            f"bind: parameter {name!r}: Triton has no element type {dtype:.60}; use one of {', '.join(DTYPES)}"
         )
     return DTYPES[dtype].triton
 

@@ -15,6 +15,7 @@ from syncopate import device
 from syncopate.bridge import Captured, KernelSpec
 from syncopate.choices import TileOrder
 from syncopate.compiler.arguments import (
+    WARP_GROUP,
     check_options,
     check_steps,
     check_strategy,
@@ -25,6 +26,7 @@ from syncopate.compiler.binding import Binding, Footprint
 from syncopate.compiler.budgets import check_budgets
 from syncopate.compiler.fusion import Stages, make_spec
 from syncopate.compiler.image import capture, compile_image, kernel_key
+from syncopate.compiler.module import find_realizations
 from syncopate.compiler.planning import BoundKernel, bind_arguments
 from syncopate.compiler.program import Program
 from syncopate.compiler.schedules import make_schedule
@@ -50,6 +52,7 @@ def compile(
     bind: Mapping[str, Any],
     tiles: Sequence[int],
     ctas: int | None = None,
+    ctas_per_sm: int = 1,
     strategy: Strategy | Auto | str | None = None,
     target: Target | str = "sm_90",
     footprints: Sequence[Footprint] = (),
@@ -77,8 +80,10 @@ def compile(
         tiles: Size of the grid of tiles that the kernel walks, one to three dimensions; the coordinates that the marker
             returns lie in it.
         ctas: CTAs over which the kernel distributes the tiles: by how much its loop over tiles steps. If it is left
-            out, as many as the target has streaming multiprocessors, less the `comm_ctas` of the strategy if transfers
-            are carried out by CTAs of their own.
+            out, `ctas_per_sm` for each streaming multiprocessor of the target, less the `comm_ctas` of the strategy if
+            transfers are carried out by CTAs of their own.
+        ctas_per_sm: How many of these CTAs share a streaming multiprocessor, its registers and its shared memory. Those
+            of roles beside the tiles are counted in.
         strategy: The choices that the plan leaves open; those that its templates have followed if it is left out. With
             "auto", or a `syncopate.tune.Auto`, those that passes make are chosen; with torch.distributed in use by as
             many ranks as the plan has, all compile together.
@@ -134,6 +139,7 @@ def compile(
             "bind": bind,
             "tiles": tiles,
             "ctas": ctas,
+            "ctas_per_sm": ctas_per_sm,
             "footprints": footprints,
             "needs": needs,
             "steps": steps,
@@ -202,9 +208,26 @@ def capture_request(request: CompileRequest, strategy: Strategy) -> CapturedKern
     kernel, target = request.kernel, request.target
     bound = bind_arguments(kernel, request.plan, strategy, target, **request.arguments)
     companion = _companion(bound.binding, request.plan)
-    spec = make_spec(kernel, bound.kernel.name, bound.binding, request.options, target, companion)
+    options = _share_registers(request, strategy)
+    spec = make_spec(kernel, bound.kernel.name, bound.binding, options, target, companion)
     key = kernel_key(kernel, spec)
     return CapturedKernel(bound, spec, key, capture(kernel, spec, key))
+
+
+def _share_registers(request: CompileRequest, strategy: Strategy) -> Mapping[str, Any]:
+    """The options, with a limit of registers if the CTAs of a multiprocessor have roles to share them with.
+
+    Triton gives the warps of such a CTA all registers of a multiprocessor, unless it is told another number of them at
+    launch, from which computing warps then get more and roles less.
+    """
+    per_sm, options = request.arguments["ctas_per_sm"], request.options
+    roles = sum(kind.is_colocated for kind in find_realizations(request.plan, strategy))
+    if per_sm == 1 or not roles or options.get("maxnreg") is not None:
+        return options
+    threads = 32 * (options.get("num_warps", WARP_GROUP) + WARP_GROUP * roles)
+    # Registers are given to a warp by 8 for each thread.
+    limit = request.target.registers // (per_sm * threads) // 8 * 8
+    return {**options, "maxnreg": limit}
 
 
 def compile_request(request: CompileRequest, strategy: Strategy) -> Program:

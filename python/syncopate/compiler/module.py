@@ -8,6 +8,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from syncopate import abi
 from syncopate.choices import Realization, TileOrder
 from syncopate.compiler.binding import Footprint
 from syncopate.compiler.steps import Steps, range_maps
@@ -17,6 +18,7 @@ from syncopate.ir import translate_errors
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
 from syncopate.plan import Buffer, Chunk, Plan
+from syncopate.plan.body import PlanBody
 from syncopate.strategy import Strategy
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "bind_kernel",
     "count_comm_ctas",
     "find_plan",
+    "find_realizations",
     "localized_argument",
     "take_kernel",
     "to_bytecode",
@@ -215,13 +218,22 @@ def _add_module(block: ir.Block, name: str, text: str) -> None:
         nested.operation.clone().attributes["sym_name"] = ir.StringAttr.get(name)
 
 
-def count_comm_ctas(plan: Plan, strategy: Strategy) -> int:
-    """Multiprocessors that do not compute: those of dedicated realizations, and those that are left to a library."""
+def count_comm_ctas(plan: Plan, strategy: Strategy, ctas_per_sm: int = 1) -> int:
+    """CTAs that do not compute: those of dedicated realizations, and all of the multiprocessors left to a library."""
     named = _realizations(plan, strategy)
-    return strategy.count_dedicated(named) + strategy.count_library(named)
+    return strategy.count_dedicated(named) + strategy.count_library(named) * ctas_per_sm
 
 
-def _realizations(plan: Plan, strategy: Strategy) -> set[str]:
+def find_realizations(plan: PlanBody, strategy: Strategy) -> set[abi.Realization]:
+    """Those that transfers may have; of a single rank, which has no transfers, none."""
+    if plan.world_size == 1:
+        return set()
+    return {abi.Realization.spelled(strategy.realization)} | {
+        abi.Realization.spelled(name) for name in _realizations(plan, strategy)
+    }
+
+
+def _realizations(plan: PlanBody, strategy: Strategy) -> set[str]:
     """Those that transfers may have besides that of the strategy."""
     named = set(plan.realizations)
     if strategy.between is not None and len(plan.mesh) > 1:

@@ -13,7 +13,13 @@ from typing import Any, Final
 from triton.runtime.jit import JITFunction
 
 from syncopate.choices import TileOrder
-from syncopate.compiler.arguments import check_binding, check_numbers, check_roles, check_sums
+from syncopate.compiler.arguments import (
+    check_binding,
+    check_ctas_per_sm,
+    check_numbers,
+    check_roles,
+    check_sums,
+)
 from syncopate.compiler.binding import Binding, Footprint, bind_parameters, resolve
 from syncopate.compiler.module import (
     KernelBinding,
@@ -37,8 +43,9 @@ __all__ = ["BoundKernel", "bind_arguments", "make_tables", "schedule_kernel"]
 # What `chunk-check-kernel` says of a tile that adds to a part of what it writes, which passes cannot say how to mend.
 _ADDS_IN_PART: Final = "what it adds to at one part, but not at"
 _ADDS_IN_PART_HINT: Final = (
-    "with Combine.TILES each block of a sum has to end where a tile does; a role adds blocks that end anywhere: "
-    "Strategy(combine=Combine.ROLE)"
+    "what tiles add to has to end where a tile does: bind tiles that divide it, or have a role add, which takes "
+    "regions that end anywhere: Strategy(combine=Combine.ROLE) for a template of sums, a transfer with "
+    "reduction='sum' in a plan of your own"
 )
 
 
@@ -64,6 +71,7 @@ def bind_arguments(
     bind: Mapping[str, Any],
     tiles: Sequence[int],
     ctas: int | None = None,
+    ctas_per_sm: int = 1,
     footprints: Sequence[Footprint] = (),
     needs: Chunk | None = None,
     steps: Sequence[Steps] = (),
@@ -75,9 +83,10 @@ def bind_arguments(
     Raises:
         SyncopateError: An argument is wrong.
     """
+    check_ctas_per_sm(ctas_per_sm)
     if ctas is None:
-        others = count_comm_ctas(plan, strategy)
-        ctas = target.num_sms - others
+        others = count_comm_ctas(plan, strategy, ctas_per_sm)
+        ctas = target.num_sms * ctas_per_sm - others
         if ctas < 1:
             raise SyncopateError(
                 f"strategy: comm_ctas {strategy.comm_ctas or others} leaves none of the {target.num_sms} streaming "

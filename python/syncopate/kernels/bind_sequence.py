@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from syncopate.abi import Realization
 from syncopate.compiler.binding import Ctas, Descriptor, Pointer, Tensor
+from syncopate.compiler.module import find_realizations
 from syncopate.errors import SyncopateError
 from syncopate.kernels.config import AttentionConfig
 from syncopate.kernels.heads import check_heads, find_scale
 from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan import Buffer
 from syncopate.plan.sequence import SequenceShards
+from syncopate.strategy import Strategy
 
 __all__ = ["bind_attention", "bind_queries", "bind_sequence"]
 
@@ -65,7 +68,11 @@ def bind_attention(
             "o: expects None with cu_seqlens, where tiles end anywhere, so that outputs stay on their rank, but got "
             f"buffer {o.name}"
         )
-    config = config or AttentionConfig.choose(head_dim)
+    config = config or AttentionConfig.choose(
+        head_dim,
+        masked=causal or cu_seqlens is not None or shards.length % 128 != 0,
+        realizations=_find_realizations(k, q, o),
+    )
     bound = bind_queries(
         *(k, v, heads, head_dim, shards, config, causal, scale, cu_seqlens),
         rows={"q": q, "o": o},
@@ -76,6 +83,12 @@ def bind_attention(
         "LATE": config.late,
     }
     return bound
+
+
+def _find_realizations(*tensors: Buffer | Tensor | None) -> set[Realization]:
+    """How what moves does, by the plans that it belongs to."""
+    plans = {each.plan for each in tensors if isinstance(each, Buffer)}
+    return set().union(*(find_realizations(plan, plan.strategy or Strategy()) for plan in plans))
 
 
 def bind_queries(
@@ -174,5 +187,6 @@ def bind_sequence(
             "NUM_SMS": Ctas() if config.num_ctas is None else config.num_ctas,
         },
         "ctas": config.num_ctas,
+        "ctas_per_sm": config.ctas_per_sm,
         "options": {"num_warps": config.num_warps, "num_stages": config.num_stages},
     }

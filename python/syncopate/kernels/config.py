@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from syncopate.abi import Realization
 from syncopate.compiler.binding import LEAST_STEPS, MOST_PARTS, Ctas, HasParts, Parts, Scratch
 
 __all__ = ["Activation", "AttentionConfig", "DecodeConfig", "GemmConfig", "Precision"]
@@ -195,10 +197,12 @@ class AttentionConfig:
         block_n: Keys of a step.
         num_warps: Warps that compute.
         num_stages: Pipeline stages of the loop over steps.
-        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out. Of small ones, several fit
-            on a multiprocessor.
+        num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out.
         late: Whether the weights of a step are multiplied by its values at the next step, while the exponentials of
             that one are computed. It takes registers.
+        ctas_per_sm: How many of these CTAs share a multiprocessor, if their number is left out. Warps of one CTA wait
+            for each other at each step; those of several do not, so that some multiply while others compute
+            exponentials.
     """
 
     block_m: int = 128
@@ -207,13 +211,34 @@ class AttentionConfig:
     num_stages: int = 3
     num_ctas: int | None = None
     late: bool = True
+    ctas_per_sm: int = 1
 
     @classmethod
-    def choose(cls, head_dim: int) -> AttentionConfig:
-        """Returns blocks for 16-bit elements that fit into the shared memory and registers of Hopper."""
+    def choose(
+        cls, head_dim: int, *, masked: bool = False, realizations: Iterable[Realization] = ()
+    ) -> AttentionConfig:
+        """Returns blocks for 16-bit elements that fit into the shared memory and registers of Hopper.
+
+        Args:
+            head_dim: Elements of a head.
+            masked: Whether there are scores that do not count, as of causal attention, of packed sequences, or behind
+                the end of keys that 128 does not divide. Masks take registers.
+            realizations: How data move while tiles compute. Roles beside tiles take registers, those on TMA shared
+                memory.
+        """
+        kinds = set(realizations)
+        beside = any(kind.is_colocated for kind in kinds)
+        ring = any(kind.is_tma for kind in kinds)
         if head_dim > 128:
-            return cls(block_n=32, num_stages=2, late=False)
-        return cls(block_n=128) if head_dim <= 64 else cls()
+            if masked and beside:
+                return cls(block_n=32, num_stages=2 if ring else 3, late=False)
+            return cls(num_stages=2, late=not (masked or beside))
+        if Realization.TMA_DEDICATED in kinds:
+            # Its ring takes most of a multiprocessor's shared memory.
+            return cls(num_stages=4) if head_dim > 64 else cls(block_n=128)
+        block_n = 64 if head_dim > 64 else 128
+        stages = 2 if ring else 3
+        return cls(64, block_n, num_warps=4, num_stages=stages, late=False, ctas_per_sm=2)
 
     @classmethod
     def choose_backward_q(cls, head_dim: int) -> AttentionConfig:

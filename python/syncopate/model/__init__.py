@@ -6,7 +6,7 @@ Importing it needs neither torch nor a GPU. Times are microseconds, sizes bytes,
 from syncopate.model.bounds import LowerBound, find_lower_bound
 from syncopate.model.curve import Combining, Curve, FlowDirection, TransferCurve
 from syncopate.model.gemm import KernelCost, gemm_cost, predict_gemm_us
-from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Source
+from syncopate.model.machine import CollectiveCurve, GemmRate, Latencies, Machine, Provenance
 from syncopate.model.machine_file import (
     find_machine,
     load_machine,
@@ -32,8 +32,8 @@ __all__ = [
     "Latencies",
     "LowerBound",
     "Machine",
+    "Provenance",
     "Readiness",
-    "Source",
     "Timeline",
     "Topology",
     "TopologyKind",

@@ -22,13 +22,13 @@ from syncopate.model.curve import (
 from syncopate.model.fabric import Fabric, Wire
 from syncopate.model.topology import Topology, TopologyKind
 
-__all__ = ["MACHINE_VERSION", "CollectiveCurve", "GemmRate", "Latencies", "Machine", "Source"]
+__all__ = ["MACHINE_VERSION", "CollectiveCurve", "GemmRate", "Latencies", "Machine", "Provenance"]
 
 MACHINE_VERSION: Final = 2
 """Of the form of a machine's file. A file of another version is measured anew."""
 
 
-class Source(enum.Enum):
+class Provenance(enum.Enum):
     """Where the numbers of a machine are from. Whatever shows a prediction says so."""
 
     MEASURED = "measured"
@@ -137,7 +137,7 @@ class Machine:
     """
 
     name: str
-    source: Source
+    source: Provenance
     sms: int
     topology: Topology | Fabric
     memory_gbps: float
@@ -323,7 +323,7 @@ def _read(data: Mapping[str, Any]) -> Machine:
         return Curve(tuple(map(float, entry["nbytes"])), tuple(map(float, entry["us"])))
 
     fields = {name: value for name, value in data.items() if name != "version"}
-    fields["source"] = Source(data["source"])
+    fields["source"] = Provenance(data["source"])
     topology = data["topology"]
     if "wires" in topology:
         fields["topology"] = Fabric.from_json(topology)

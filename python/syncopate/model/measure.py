@@ -22,8 +22,9 @@ from syncopate.abi import LibraryCall, Realization
 from syncopate.model import probes
 from syncopate.model.calibration import make_curve, match, merge_curves, with_latency
 from syncopate.model.curve import Combining, FlowDirection, TransferCurve
+from syncopate.model.fabric_file import find_fabric
 from syncopate.model.gemm import KernelCost, gemm_cost
-from syncopate.model.machine import CollectiveCurve, Machine, Source
+from syncopate.model.machine import CollectiveCurve, Machine, Provenance
 from syncopate.model.machine_file import machine_path, open_machine, save_machine
 from syncopate.model.measure_gemm import measure_gemms
 from syncopate.model.simulation import predict
@@ -63,7 +64,7 @@ def measure_machine(
         sizes: Bytes of these transfers, two or more.
     """
     name = f"{ranks.gpu}, {ranks.world_size} ranks"
-    machine = dataclasses.replace(base, name=name, source=Source.MEASURED, sms=ranks.sms)
+    machine = dataclasses.replace(base, name=name, source=Provenance.MEASURED, sms=ranks.sms)
     machine = measure_gemms(ranks, machine)
     machine = _measure_transfers(ranks, machine, realizations, sizes)
     machine = _measure_collectives(ranks, machine, sizes)
@@ -223,8 +224,6 @@ def main() -> int:
 
     ranks = Ranks(options.budget)
     if options.fabric is not None:
-        from syncopate.synthesis.fabric_file import find_fabric
-
         links = find_fabric(options.fabric, ranks.world_size)
         base = dataclasses.replace(base, topology=links)
     begin = time.monotonic()

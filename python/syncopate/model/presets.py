@@ -1,6 +1,6 @@
 """Machines that ship with the package: one fitted to programs that were measured, and some that no program has run on.
 
-What comes from data sheets is named "predicted" and has `Source.DATA_SHEET`, which every table and picture prints.
+What comes from data sheets is named "predicted" and has `Provenance.DATA_SHEET`, which every table and picture prints.
 Such a machine is the fitted one, scaled: tiles by multiplications per second and multiprocessor, transfers by the link.
 So it takes from the fitted machine how much of a peak is reached, and all latencies.
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 from syncopate.errors import SyncopateError
 from syncopate.model.curve import Curve, FlowDirection, TransferCurve
-from syncopate.model.machine import CollectiveCurve, GemmRate, Machine, Source
+from syncopate.model.machine import CollectiveCurve, GemmRate, Machine, Provenance
 from syncopate.model.topology import Topology, TopologyKind
 
 __all__ = ["find_preset", "preset_names"]
@@ -93,7 +93,7 @@ def _scale(
     return dataclasses.replace(
         base,
         name=f"{name} (predicted from data sheets)",
-        source=Source.DATA_SHEET,
+        source=Provenance.DATA_SHEET,
         sms=sms,
         topology=topology,
         memory_gbps=base.memory_gbps * memory,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from syncopate.abi import Realization
 from syncopate.model.curve import FlowDirection
 from syncopate.model.fabric import Wire
-from syncopate.model.machine import Source
+from syncopate.model.machine import Provenance
 
 __all__ = ["Timeline", "TransferEvent"]
 
@@ -67,7 +67,7 @@ class Timeline:
     """
 
     machine: str
-    source: Source
+    source: Provenance
     num_ctas: int
     us: float
     rank_us: tuple[float, ...]

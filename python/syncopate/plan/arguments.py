@@ -56,7 +56,7 @@ def to_string(name: str, value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise PlanError(f"{name}: expects text, but got {value!r}") from None
+        raise PlanError(f"{name}: expects text, but got {value!r:.60}") from None
     return value
 
 
@@ -66,5 +66,5 @@ def to_enum(name: str, value: str | None, known: type[enum.IntEnum]) -> ir.Attri
         return None
     names = [str(member) for member in known]
     if not isinstance(value, str) or value not in names:
-        raise PlanError(f"{name}: expects one of {', '.join(names)}, but got {value!r}")
+        raise PlanError(f"{name}: expects one of {', '.join(names)}, but got {value!r:.60}")
     return ir.Attribute.parse(f"#chunk<{name} {value}>")

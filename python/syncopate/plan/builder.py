@@ -335,9 +335,9 @@ def _buffer_type(shape: Sequence[int], dtype: str) -> ir.Type:
         element = None
     if element is None:
         raise PlanError(
-            f"dtype: expects an element type as MLIR spells it, such as bf16, but got {dtype!r}"
+            f"dtype: expects an element type as MLIR spells it, such as bf16, but got {dtype!r:.60}"
         )
     try:
         return ops.BufferType.get(list(shape), element)
     except ValueError as error:
-        raise PlanError(f"buffer of shape {list(shape)} and dtype {dtype}: {error}") from None
+        raise PlanError(f"buffer of shape {list(shape)} and dtype {dtype:.60}: {error}") from None

@@ -12,13 +12,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-__all__ = ["Dependences", "Region", "find_dependences"]
+__all__ = ["Dependences", "PlacedRegion", "find_dependences"]
 
 _MOST_TRACED: Final = 1 << 14
 """Moves up to which those are left out that another one comes after; with more, all are named."""
 
 
-class Region(NamedTuple):
+class PlacedRegion(NamedTuple):
     """A rectangle of a buffer of a rank, which is named by `where`."""
 
     where: Hashable
@@ -30,8 +30,8 @@ class Region(NamedTuple):
 class _Uses:
     """Who has used some rows: regions with numbers of moves, those only that nobody has written over since."""
 
-    writes: list[tuple[Region, int]] = field(default_factory=list)
-    reads: list[tuple[Region, int]] = field(default_factory=list)
+    writes: list[tuple[PlacedRegion, int]] = field(default_factory=list)
+    reads: list[tuple[PlacedRegion, int]] = field(default_factory=list)
 
 
 class _Rows:
@@ -63,7 +63,7 @@ class Dependences:
         # By number, those that it comes after, one bit each.
         self._before: list[int] = []
 
-    def find(self, reads: Sequence[Region], writes: Sequence[Region]) -> list[int]:
+    def find(self, reads: Sequence[PlacedRegion], writes: Sequence[PlacedRegion]) -> list[int]:
         """Numbers of the moves that another one has to come after, without those that others of these come after."""
         found: set[int] = set()
         for read in reads:
@@ -82,7 +82,10 @@ class Dependences:
         return sorted(number for number in found if not covered >> number & 1)
 
     def note(
-        self, reads: Sequence[Region], writes: Sequence[Region], after: Iterable[int] = ()
+        self,
+        reads: Sequence[PlacedRegion],
+        writes: Sequence[PlacedRegion],
+        after: Iterable[int] = (),
     ) -> None:
         """Gives a move the next number, from 0 on; it comes after those that `find` has found for it."""
         number = self._count
@@ -103,12 +106,12 @@ class Dependences:
                     ]
                 uses.writes.append((written, number))
 
-    def _uses(self, region: Region) -> list[_Uses]:
+    def _uses(self, region: PlacedRegion) -> list[_Uses]:
         begin = region.offsets[0]
         return self._rows[region.where].between(begin, begin + region.sizes[0])
 
 
-def find_dependences(moves: Iterable[tuple[Region, Region]]) -> list[list[int]]:
+def find_dependences(moves: Iterable[tuple[PlacedRegion, PlacedRegion]]) -> list[list[int]]:
     """By move, of which is given what it reads and what it writes, those before it that it has to come after."""
     dependences, found = Dependences(), []
     for read, written in moves:
@@ -117,7 +120,7 @@ def find_dependences(moves: Iterable[tuple[Region, Region]]) -> list[list[int]]:
     return found
 
 
-def _overlap(one: Region, other: Region) -> bool:
+def _overlap(one: PlacedRegion, other: PlacedRegion) -> bool:
     """Whether two regions of the same rows have elements in common."""
     for a, n, b, m in zip(
         one.offsets[1:], one.sizes[1:], other.offsets[1:], other.sizes[1:], strict=True
@@ -127,7 +130,7 @@ def _overlap(one: Region, other: Region) -> bool:
     return True
 
 
-def _covers(one: Region, other: Region) -> bool:
+def _covers(one: PlacedRegion, other: PlacedRegion) -> bool:
     """Whether all elements in some rows of a region are in another that has these rows."""
     for a, n, b, m in zip(
         one.offsets[1:], one.sizes[1:], other.offsets[1:], other.sizes[1:], strict=True

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from syncopate.choices import Direction
 from syncopate.plan.body import Chunk, Token
 from syncopate.plan.builder import Plan
-from syncopate.plan.dependences import Dependences, Region
+from syncopate.plan.dependences import Dependences, PlacedRegion
 
 __all__ = ["Moves"]
 
@@ -108,5 +108,5 @@ class Moves:
         return token
 
 
-def _region(chunk: Chunk, rank: int) -> Region:
-    return Region((rank, chunk.buffer.name), chunk.offsets, chunk.sizes)
+def _region(chunk: Chunk, rank: int) -> PlacedRegion:
+    return PlacedRegion((rank, chunk.buffer.name), chunk.offsets, chunk.sizes)

@@ -19,9 +19,9 @@ from syncopate.profile.run import (
     Key,
     LinkUse,
     Run,
-    Source,
     Span,
     SpanKind,
+    TimeSource,
     Track,
 )
 from syncopate.profile.run_file import load_runs, save_runs
@@ -44,9 +44,9 @@ __all__ = [
     "RankShares",
     "Record",
     "Run",
-    "Source",
     "Span",
     "SpanKind",
+    "TimeSource",
     "Track",
     "describe_run",
     "find_critical_path",

@@ -15,9 +15,9 @@ from syncopate.profile.run import (
     Key,
     LinkUse,
     Run,
-    Source,
     Span,
     SpanKind,
+    TimeSource,
     Track,
 )
 from syncopate.profile.tables import RankNames, RunNames
@@ -54,7 +54,7 @@ def split_calls(ranks: Sequence[RankRecords]) -> list[tuple[RankRecords, ...]]:
     ]
 
 
-def make_run(program: Any, ranks: Sequence[RankRecords], clocks: Clocks, source: Source) -> Run:
+def make_run(program: Any, ranks: Sequence[RankRecords], clocks: Clocks, source: TimeSource) -> Run:
     """One call of `split_calls` as a run.
 
     Args:
@@ -81,7 +81,7 @@ def make_run(program: Any, ranks: Sequence[RankRecords], clocks: Clocks, source:
         program.name,
         source,
         str(clocks)
-        if source is Source.MEASURED
+        if source is TimeSource.MEASURED
         else "steps of the simulator: an order, and no durations",
         us,
         program.world_size,

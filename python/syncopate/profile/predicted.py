@@ -11,9 +11,9 @@ from syncopate.profile.run import (
     Key,
     LinkUse,
     Run,
-    Source,
     Span,
     SpanKind,
+    TimeSource,
     Track,
 )
 from syncopate.profile.tables import RunNames
@@ -56,7 +56,7 @@ def predicted_run(program: Any, timeline: Timeline) -> Run:
             moves.setdefault((event.src, event.dst), []).append(move)
     return Run(
         program.name,
-        Source.PREDICTED,
+        TimeSource.PREDICTED,
         f"the cost model, for {timeline.machine}",
         timeline.us,
         program.world_size,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syncopate.errors import SyncopateError
 from syncopate.profile.clocks import Clocks, estimate_clocks
 from syncopate.profile.measured import make_run, split_calls
-from syncopate.profile.run import Run, Source
+from syncopate.profile.run import Run, TimeSource
 from syncopate.profile.run_file import save_runs
 from syncopate.profile.summary import describe_run
 from syncopate.profile.trace import to_chrome_trace
@@ -39,7 +39,7 @@ class Profile:
     runs: tuple[Run, ...]
 
     @staticmethod
-    def of_records(program: Any, ranks: Sequence[RankRecords], source: Source) -> Profile:
+    def of_records(program: Any, ranks: Sequence[RankRecords], source: TimeSource) -> Profile:
         """Makes sense of what ranks have left.
 
         Args:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from syncopate.abi import Realization
 
-__all__ = ["Cause", "CauseKind", "Key", "LinkUse", "Run", "Source", "Span", "SpanKind", "Track"]
+__all__ = ["Cause", "CauseKind", "Key", "LinkUse", "Run", "Span", "SpanKind", "TimeSource", "Track"]
 
 
-class Source(enum.Enum):
+class TimeSource(enum.Enum):
     """Where the times of a run are from."""
 
     MEASURED = "measured"
@@ -195,7 +195,7 @@ class Run:
     """
 
     name: str
-    source: Source
+    source: TimeSource
     clock: str
     us: float
     world_size: int

@@ -15,9 +15,9 @@ from syncopate.profile.run import (
     Key,
     LinkUse,
     Run,
-    Source,
     Span,
     SpanKind,
+    TimeSource,
     Track,
 )
 
@@ -159,7 +159,7 @@ def _to_run(data: Any) -> Run:
     ]
     return Run(
         str(data["name"]),
-        Source(data["source"]),
+        TimeSource(data["source"]),
         str(data["clock"]),
         float(data["us"]),
         int(data["world_size"]),

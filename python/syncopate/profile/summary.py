@@ -6,7 +6,7 @@ import statistics
 
 from syncopate.profile.critical import find_critical_path
 from syncopate.profile.hints import find_hints
-from syncopate.profile.run import Run, Source, SpanKind
+from syncopate.profile.run import Run, SpanKind, TimeSource
 from syncopate.profile.shares import (
     RankShares,
     busy_us,
@@ -29,7 +29,7 @@ def describe_run(run: Run, other: Run | None = None) -> str:
     shares = find_shares(run)
     efficiency = statistics.fmean(each.compute for each in shares)
     lines = [f"{run.name}: {run.us:.1f} µs, {run.source.value}; {run.clock}"]
-    if run.source is Source.SIMULATED:
+    if run.source is TimeSource.SIMULATED:
         lines.append("shares below are of the simulator's steps, which say nothing of a GPU")
     lines.append(
         f"efficiency: CTAs that compute are in tiles for {percent(efficiency)} of the time, and wait for the rest"
@@ -44,7 +44,7 @@ def describe_run(run: Run, other: Run | None = None) -> str:
     if run.dropped:
         lines += ["", f"{run.dropped} records did not fit: what is late in a lane is missing"]
     hints = find_hints(run, shares, efficiency)
-    if run.source is Source.SIMULATED:
+    if run.source is TimeSource.SIMULATED:
         hints = [
             "a profile on GPUs, or the cost model: what the simulator takes says nothing of them"
         ]

@@ -213,7 +213,7 @@ class LoadedProgram:
             SyncopateError: The program was compiled without `profile=True`, or an argument is wrong.
             DeviceWaitTimeout: A call did not complete.
         """
-        from syncopate.profile import Profile, Source
+        from syncopate.profile import Profile, TimeSource
 
         if not self.program.profiled:
             raise SyncopateError(
@@ -232,7 +232,7 @@ class LoadedProgram:
             "reading records",
             lambda: {rank: state.read_records() for rank, state in self._ranks.items()},
         )
-        return Profile.of_records(self.program, self.group.gather(own), Source.MEASURED)
+        return Profile.of_records(self.program, self.group.gather(own), TimeSource.MEASURED)
 
     def detached(self) -> AbstractContextManager[None]:
         """Calls in this context do not make the current stream wait for the ranks' own streams; its end does.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +14,14 @@ from syncopate.errors import InternalError, SyncopateError
 from syncopate.runtime.commands import copy_unit, split_commands
 from syncopate.runtime.interface import Program
 from syncopate.slot_tables import find_stored
-from syncopate.tables import Table, count_rows
+from syncopate.tables import BufferSpec, Table, count_rows
 
 __all__ = ["check_reach", "check_tables"]
 
 _SPARE_UNITS = 1 << 16
 _WORD_BYTES = 4
+
+Array = np.ndarray[Any, Any]
 
 
 def check_reach(program: Program, rank: int, reached: Sequence[bool]) -> None:
@@ -63,108 +67,112 @@ def check_tables(program: Program, rank: int) -> None:
         SyncopateError: A command moves more at once than a role can count.
     """
     tables = program.rank_tables(rank)
-    signals, world = program.signal_layout, program.world_size
-
-    def within(table: str, column: str, limit: int, least: int = 0) -> None:
-        values = tables[table].column(column)
-        bad = np.flatnonzero((values < least) | (values >= limit))
-        if bad.size:
-            value = values[bad[0]]
-            raise InternalError(
-                f"rank {rank}, table {table}, row {bad[0]}: expects {column} to be in [{least}, {limit}), "
-                f"but got {value}"
-            )
-
-    def ranges(table: str, begin: str, end: str, limit: int) -> None:
-        first, last = tables[table].column(begin), tables[table].column(end)
-        bad = np.flatnonzero((first < 0) | (last < first) | (last > limit))
-        if bad.size:
-            at = bad[0]
-            raise InternalError(
-                f"rank {rank}, table {table}, row {at}: expects {begin}:{end} to be a range in [0, {limit}], "
-                f"but got {first[at]}:{last[at]}"
-            )
-
+    checks, signals = _Checks(rank, tables), program.signal_layout
     num_waits, num_signals = len(tables["waits"].values), len(tables["signals"].values)
-    within("waits", "signal", signals.total)
-    within("signals", "rank", world)
-    within("signals", "signal", signals.total)
-    within("signals", "kind", len(SignalKind))
-    within("commands", "reduction", len(CommandReduction))
-    within("commands", "part_stride", 1 << 48)
-    ranges("commands", "behind", "parts", 1 << 12)
+    checks.within("waits", "signal", signals.total)
+    checks.within("signals", "rank", program.world_size)
+    checks.within("signals", "signal", signals.total)
+    checks.within("signals", "kind", len(SignalKind))
+    checks.within("commands", "reduction", len(CommandReduction))
+    checks.within("commands", "part_stride", 1 << 48)
+    checks.ranges("commands", "behind", "parts", 1 << 12)
     for name in ("src_rank", "dst_rank"):
-        within("commands", name, world)
+        checks.within("commands", name, program.world_size)
     for name in ("src_buffer", "dst_buffer"):
-        within("commands", name, len(program.buffers))
+        checks.within("commands", name, len(program.buffers))
     for table in ("tiles", "commands", "tile_groups"):
-        ranges(table, "wait_begin", "wait_end", num_waits)
+        checks.ranges(table, "wait_begin", "wait_end", num_waits)
     stored = find_stored(program.buffers, tables)
     if stored is not None:
         slots = program.buffers[stored].slots
-        ranges("slots", "begin", "end", len(tables["slot_parts"].values))
-        within("slot_parts", "rows", 1 << 31)
+        checks.ranges("slots", "begin", "end", len(tables["slot_parts"].values))
+        checks.within("slot_parts", "rows", 1 << 31)
         for table in ("slots", "slot_parts"):
-            within(table, "slot", slots.count if slots else 0, abi.NO_SLOT)
+            checks.within(table, "slot", slots.count if slots else 0, abi.NO_SLOT)
     if count_rows(tables, "steps"):
-        ranges("steps", "wait_begin", "wait_end", num_waits)
-        ranges("tile_steps", "begin", "end", count_rows(tables, "steps"))
+        checks.ranges("steps", "wait_begin", "wait_end", num_waits)
+        checks.ranges("tile_steps", "begin", "end", count_rows(tables, "steps"))
     for table in ("commands", "groups"):
-        ranges(table, "signal_begin", "signal_end", num_signals)
-    ranges("tile_groups", "command_begin", "command_end", len(tables["commands"].values))
-    tile_groups = tables["tile_groups"].column("group")
-    bad = np.flatnonzero(
-        (tile_groups < abi.NO_GROUP) | (tile_groups >= len(tables["groups"].values))
-    )
-    if bad.size:
-        raise InternalError(
-            f"rank {rank}, table tile_groups, row {bad[0]}: expects group to be a row of groups or {abi.NO_GROUP}, "
-            f"but got {tile_groups[bad[0]]}"
-        )
-    if len(tables["calls"].values) != 1:
-        raise InternalError(
-            f"rank {rank}: expects one row in table calls, but got {len(tables['calls'].values)}"
-        )
-    ranges("calls", "open_begin", "open_end", num_signals)
-    ranges("calls", "guard_begin", "guard_end", num_waits)
-    ranges("calls", "close_wait_begin", "close_wait_end", num_waits)
-    ranges("calls", "close_signal_begin", "close_signal_end", num_signals)
-    _check_words(program, rank, "commands", tables["commands"], "count")
-    _check_words(program, rank, "calls", tables["calls"], "needs")
-    _check_bounds(program, rank, tables["commands"])
+        checks.ranges(table, "signal_begin", "signal_end", num_signals)
+    checks.ranges("tile_groups", "command_begin", "command_end", len(tables["commands"].values))
+    checks.within("tile_groups", "group", len(tables["groups"].values), abi.NO_GROUP)
+    count = len(tables["calls"].values)
+    checks.refuse("calls", np.asarray([count != 1]), lambda _: f"expects one row, but got {count}")
+    checks.ranges("calls", "open_begin", "open_end", num_signals)
+    checks.ranges("calls", "guard_begin", "guard_end", num_waits)
+    checks.ranges("calls", "close_wait_begin", "close_wait_end", num_waits)
+    checks.ranges("calls", "close_signal_begin", "close_signal_end", num_signals)
+    checks.words("commands", "count", program.buffers)
+    checks.words("calls", "needs", program.buffers)
+    for side in ("src", "dst"):
+        checks.inside(side, program.buffers)
     _check_sizes(program, rank, tables["commands"])
 
 
-def _check_words(program: Program, rank: int, name: str, table: Table, what: str) -> None:
-    """Numbers that are read at run time lie inside their buffers."""
-    buffers, index = table.column(f"{what}_buffer"), table.column(f"{what}_index")
-    sizes = np.asarray([0, *(buffer.nbytes // _WORD_BYTES for buffer in program.buffers)], np.int64)
-    known = (buffers >= abi.NO_BUFFER) & (buffers < len(program.buffers))
-    limit = sizes[np.where(known, buffers, abi.NO_BUFFER) + 1]
-    bad = np.flatnonzero(~known | ((buffers != abi.NO_BUFFER) & ((index < 0) | (index >= limit))))
-    if bad.size:
-        at = bad[0]
-        raise InternalError(
-            f"rank {rank}, table {name}, row {at}: expects {what} to be a word of a buffer, but got word {index[at]} "
-            f"of buffer {buffers[at]}"
+@dataclass(frozen=True)
+class _Checks:
+    """What the numbers of a rank's tables have to be; the first row that is wrong is an InternalError."""
+
+    rank: int
+    tables: Mapping[str, Table]
+
+    def refuse(self, table: str, wrong: Array, why: Callable[[int], str]) -> None:
+        """Refuses the first row of a table that is wrong, and says why."""
+        rows = np.flatnonzero(wrong)
+        if rows.size:
+            at = int(rows[0])
+            raise InternalError(f"rank {self.rank}, table {table}, row {at}: {why(at)}")
+
+    def within(self, table: str, column: str, limit: int, least: int = 0) -> None:
+        """A number is in [least, limit)."""
+        values = self.tables[table].column(column)
+        self.refuse(
+            table,
+            (values < least) | (values >= limit),
+            lambda at: f"expects {column} to be in [{least}, {limit}), but got {values[at]}",
         )
 
+    def ranges(self, table: str, begin: str, end: str, limit: int) -> None:
+        """Two numbers are a range in [0, limit]."""
+        first, last = self.tables[table].column(begin), self.tables[table].column(end)
+        self.refuse(
+            table,
+            (first < 0) | (last < first) | (last > limit),
+            lambda at: (
+                f"expects {begin}:{end} to be a range in [0, {limit}], but got {first[at]}:{last[at]}"
+            ),
+        )
 
-def _check_bounds(program: Program, rank: int, commands: Table) -> None:
-    size = np.asarray([buffer.nbytes for buffer in program.buffers], np.int64)
-    for side in ("src", "dst"):
+    def words(self, table: str, what: str, buffers: Sequence[BufferSpec]) -> None:
+        """Numbers that are read at run time lie inside their buffers."""
+        own, index = (self.tables[table].column(f"{what}_{name}") for name in ("buffer", "index"))
+        sizes = np.asarray([0, *(buffer.nbytes // _WORD_BYTES for buffer in buffers)], np.int64)
+        known = (own >= abi.NO_BUFFER) & (own < len(buffers))
+        limit = sizes[np.where(known, own, abi.NO_BUFFER) + 1]
+        self.refuse(
+            table,
+            ~known | ((own != abi.NO_BUFFER) & ((index < 0) | (index >= limit))),
+            lambda at: (
+                f"expects {what} to be a word of a buffer, but got word {index[at]} of buffer {own[at]}"
+            ),
+        )
+
+    def inside(self, side: str, buffers: Sequence[BufferSpec]) -> None:
+        """What commands read, at "src", or write, at "dst", lies inside of a buffer."""
+        commands = self.tables["commands"]
         first, stride = commands.column(f"{side}_offset"), commands.column(f"{side}_stride")
         last = first + (commands.column("rows") - 1) * stride + commands.column("row_bytes")
         if side == "src":
             last = last + (commands.column("parts") - 1) * commands.column("part_stride")
+        size = np.asarray([buffer.nbytes for buffer in buffers], np.int64)
         limit = size[commands.column(f"{side}_buffer")] if len(commands.values) else first
-        bad = np.flatnonzero((first < 0) | (last > limit))
-        if bad.size:
-            at = bad[0]
-            raise InternalError(
-                f"rank {rank}, table commands, row {at}: {side} bytes {first[at]}:{last[at]} "
-                f"lie outside the buffer of {limit[at]} bytes"
-            )
+        self.refuse(
+            "commands",
+            (first < 0) | (last > limit),
+            lambda at: (
+                f"{side} bytes {first[at]}:{last[at]} lie outside the buffer of {limit[at]} bytes"
+            ),
+        )
 
 
 def _check_sizes(program: Program, rank: int, commands: Table) -> None:

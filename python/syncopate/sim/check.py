@@ -14,7 +14,7 @@ from syncopate.sim.findings import Finding
 from syncopate.sim.probe import Probe, compare, make_probe
 from syncopate.sim.probe_data import draw_inputs
 from syncopate.sim.scheduler import Policy
-from syncopate.sim.simulate import simulate
+from syncopate.sim.simulate import expect_integer, simulate
 
 __all__ = ["Report", "check_plan"]
 
@@ -120,8 +120,7 @@ def check_plan(
         SyncopateError: An option is wrong, a number is not positive, or the plan's buffers are too large.
     """
     for name, number in (("seeds", seeds), ("calls", calls)):
-        if number < 1:
-            raise SyncopateError(f"{name}: expects a positive number, but got {number}")
+        expect_integer(name, number, 1)
     schedule = schedule_plan(text, options, file=file)
     if is_counted(schedule.tables):
         raise SyncopateError(

@@ -30,7 +30,7 @@ __all__ = [
     "Descriptor",
     "Footprint",
     "GlobalMemory",
-    "Region",
+    "MemoryRegion",
     "RegionKind",
     "Reporter",
     "Word",
@@ -118,7 +118,7 @@ class Word:
         self.version += 1
 
 
-class Region:
+class MemoryRegion:
     """A contiguous piece of global memory."""
 
     def __init__(
@@ -319,7 +319,7 @@ class Descriptor:
 
     def __init__(
         self,
-        region: Region,
+        region: MemoryRegion,
         offset: int,
         shape: Sequence[int],
         strides: Sequence[int],
@@ -373,16 +373,18 @@ class GlobalMemory:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self.regions: list[Region] = []
+        self.regions: list[MemoryRegion] = []
 
-    def add(self, name: str, nbytes: int, kind: RegionKind, rank: int, granule: int = 16) -> Region:
+    def add(
+        self, name: str, nbytes: int, kind: RegionKind, rank: int, granule: int = 16
+    ) -> MemoryRegion:
         """Makes a region; its address is its `base`."""
         base = ((len(self.regions) + 1) << _SHIFT) + _FIRST
-        region = Region(name, base, nbytes, kind, rank, granule)
+        region = MemoryRegion(name, base, nbytes, kind, rank, granule)
         self.regions.append(region)
         return region
 
-    def find(self, address: int, nbytes: int) -> tuple[Region, int]:
+    def find(self, address: int, nbytes: int) -> tuple[MemoryRegion, int]:
         """The region of an element, and its offset in it.
 
         Raises:
@@ -393,7 +395,7 @@ class GlobalMemory:
             self._stop(f"an access of {nbytes} bytes to {region.describe(offset)} is misaligned")
         return region, offset
 
-    def find_bytes(self, address: int, nbytes: int) -> tuple[Region, int]:
+    def find_bytes(self, address: int, nbytes: int) -> tuple[MemoryRegion, int]:
         """The region of a number of bytes, and their offset in it.
 
         Raises:
@@ -414,7 +416,7 @@ class GlobalMemory:
         self._reporter.report(Kind.OUT_OF_BOUNDS, message)
         raise Stop
 
-    def locate(self, addresses: Array, kind: Element) -> tuple[Region, Any, Footprint]:
+    def locate(self, addresses: Array, kind: Element) -> tuple[MemoryRegion, Any, Footprint]:
         """Where elements at several addresses are: the region, an index of its elements, and their granules."""
         low, high = int(addresses.min()), int(addresses.max())
         region, offset = self.find(low, kind.nbytes)

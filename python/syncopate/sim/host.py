@@ -18,14 +18,13 @@ from syncopate.runtime.engine_plan import plan_engine
 from syncopate.runtime.interface import TensorParam
 from syncopate.runtime.linking import gives_input_back
 from syncopate.sim.findings import Kind
-from syncopate.sim.global_memory import Descriptor, Footprint, Region
+from syncopate.sim.global_memory import Descriptor, Footprint, MemoryRegion
 from syncopate.sim.launch import Launch
 from syncopate.sim.rank_memory import I32, POISON, RankMemory, Symmetric, row_major
 from syncopate.sim.scheduler import Agent
 from syncopate.sim.streams import EngineStream, Stream, granules
 from syncopate.sim.values import element, wrap
-from syncopate.tables import BufferSpec, slot_rows
-from syncopate.tables import Region as BufferRegion
+from syncopate.tables import BufferSpec, Region, slot_rows
 
 if TYPE_CHECKING:
     from syncopate.sim.machine import Machine
@@ -85,7 +84,7 @@ class Host:
 
     def _run_call(self, call: int, tensors: Mapping[str, Array], staged: bool) -> Agent:
         memory, main = self.memory, self._main
-        source: Region | None = None
+        source: MemoryRegion | None = None
         offset = 0
         copies: list[tuple[BufferSpec, Array]] = []
         for name, spec in memory.specs.items():
@@ -226,7 +225,7 @@ class Host:
                 outputs[spec.name] = collect(call, spec, output)
         return outputs
 
-    def _collect_slots(self, call: int, spec: BufferSpec, output: BufferRegion) -> Array:
+    def _collect_slots(self, call: int, spec: BufferSpec, output: Region) -> Array:
         """An output of library calls, from its slots."""
         assert spec.slots is not None
         kind, region = element(spec.dtype), self.memory.buffers[spec.name]
@@ -245,7 +244,7 @@ class Host:
         unsent = rows[:, :1] < 0
         return np.where(unsent, np.nan, whole) if unsent.any() else whole
 
-    def _report_missing(self, call: int, region: Region, missing: int) -> None:
+    def _report_missing(self, call: int, region: MemoryRegion, missing: int) -> None:
         if missing:
             self.machine.report(
                 Kind.OUTPUT,
@@ -253,7 +252,7 @@ class Host:
                 f"{region.name} unwritten",
             )
 
-    def _collect_region(self, call: int, spec: BufferSpec, output: BufferRegion) -> Array:
+    def _collect_region(self, call: int, spec: BufferSpec, output: Region) -> Array:
         kind, region = element(spec.dtype), self.memory.buffers[spec.name]
         whole = Descriptor(region, 0, spec.shape, row_major(spec.shape), kind, nan=False)
         box = tuple(slice(o, o + s) for o, s in zip(output.offsets, output.sizes, strict=True))

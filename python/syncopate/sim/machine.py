@@ -11,7 +11,7 @@ from syncopate.abi import FIRST_EPOCH
 from syncopate.runtime.commands import adds_unordered
 from syncopate.sim.clocks import Clocks, Vector
 from syncopate.sim.findings import Finding, Kind, TraceEvent, Verdict
-from syncopate.sim.global_memory import GlobalMemory, Region
+from syncopate.sim.global_memory import GlobalMemory, MemoryRegion
 from syncopate.sim.library import Library
 from syncopate.sim.role import Role, RoleThreads
 from syncopate.sim.scheduler import Policy, Scheduler, Script
@@ -43,8 +43,8 @@ class Machine:
         self.adds_unordered = adds_unordered(map(program.rank_tables, range(program.world_size)))
         self.trace: list[TraceEvent] | None = None
         self.executing: tuple[Role, int] | None = None
-        self.flag_words: dict[Region, int] = {}
-        self.state_words: dict[int, Region] = {}
+        self.flag_words: dict[MemoryRegion, int] = {}
+        self.state_words: dict[int, MemoryRegion] = {}
         self.describe_flag: Callable[[int, int], str] = lambda rank, index: f"flag {index}"
         self.library = Library(self)
         self.first_epoch = FIRST_EPOCH
@@ -123,19 +123,19 @@ class Machine:
         """Where in the source an operation is."""
         return self.kernel.describe(site)[1]
 
-    def name_word(self, region: Region, offset: int) -> str:
+    def name_word(self, region: MemoryRegion, offset: int) -> str:
         """A word of memory in words; for a flag, what it means."""
         if region in self.flag_words:
             rank, index = self.flag_words[region], offset // 4
             return f"flag {index} of rank {rank} ({self.describe_flag(rank, index)})"
         return f"word {offset // 4} of {region.name}"
 
-    def is_twin(self, region: Region, offset: int) -> bool:
+    def is_twin(self, region: MemoryRegion, offset: int) -> bool:
         """Whether a word is a binary twin, which is raised and consumed in turn."""
         layout = self.program.signal_layout
         return region in self.flag_words and layout.decode(offset // 4)[2]
 
-    def describe_poll(self, role: Role, region: Region, offset: int) -> str:
+    def describe_poll(self, role: Role, region: MemoryRegion, offset: int) -> str:
         """What a role that polls a word waits for."""
         value = region.view(_I32)[offset // 4].item()
         if region in self.flag_words:
@@ -143,7 +143,7 @@ class Machine:
             return f"{self.describe_flag(rank, index)} (flag {index} of rank {rank} is {value})"
         return f"{self.name_word(region, offset)} to change (it is {value})"
 
-    def on_word(self, role: Role, region: Region, offset: int, old: Any, new: Any) -> None:
+    def on_word(self, role: Role, region: MemoryRegion, offset: int, old: Any, new: Any) -> None:
         """A word was changed atomically."""
         if self.trace is not None:
             self.event(
@@ -152,7 +152,7 @@ class Machine:
         self.check_flag(role.threads.name, region, offset, int(old), int(new), role.lead)
 
     def check_flag(
-        self, who: str, region: Region, offset: int, old: int, new: int, seen: Vector
+        self, who: str, region: MemoryRegion, offset: int, old: int, new: int, seen: Vector
     ) -> None:
         """Checks that a flag does not go back, and that who raises a twin has seen that it was consumed."""
         if region not in self.flag_words:

@@ -21,7 +21,7 @@ from syncopate.compiler.image import capture, kernel_key
 from syncopate.compiler.module import find_plan
 from syncopate.compiler.target import Target
 from syncopate.dtypes import DTYPES
-from syncopate.errors import PlanError, SyncopateError
+from syncopate.errors import PlanError
 from syncopate.ir import new_context, parse, run_pipeline
 from syncopate.mlir import ir
 from syncopate.mlir.dialects import chunk as ops
@@ -32,7 +32,7 @@ from syncopate.runtime.interface import BufferParam, KernelImage, ProgramData, T
 from syncopate.sim.findings import Finding, Kind
 from syncopate.sim.probe_data import name_made, place_made
 from syncopate.sim.probe_source import Sampling, write_source
-from syncopate.sim.simulate import Result
+from syncopate.sim.simulate import Result, expect_integer
 
 __all__ = ["Probe", "compare", "make_probe"]
 
@@ -94,8 +94,8 @@ def make_probe(
         SyncopateError: An option is wrong, or a number is not positive.
     """
     for name, most in (("most_elements", most_elements), ("most_ctas", most_ctas)):
-        if most is not None and most < 1:
-            raise SyncopateError(f"{name}: expects a positive number, but got {most}")
+        if most is not None:
+            expect_integer(name, most, 1)
     schedule = schedule_plan(text, options) if schedule is None else schedule
     most_steps = _find_most_steps(schedule)
     samplings = _choose_samplings(

@@ -31,7 +31,7 @@ from syncopate.runtime.linking import (
     link_rank,
 )
 from syncopate.runtime.records import DEFAULT_RECORDS
-from syncopate.sim.global_memory import Descriptor, Region, RegionKind
+from syncopate.sim.global_memory import Descriptor, MemoryRegion, RegionKind
 from syncopate.sim.values import Element, element, wrap
 from syncopate.tables import BufferSpec
 
@@ -54,8 +54,8 @@ class Symmetric:
         flags: By rank.
     """
 
-    buffers: tuple[tuple[Region, ...], ...]
-    flags: tuple[Region, ...]
+    buffers: tuple[tuple[MemoryRegion, ...], ...]
+    flags: tuple[MemoryRegion, ...]
 
     @staticmethod
     def allocate(machine: Machine) -> Symmetric:
@@ -169,7 +169,7 @@ class RankMemory:
         )
         upload = memory.add(f"tables of rank {rank}", where.nbytes, RegionKind.TABLE, rank)
         lanes, records = 0, 0
-        self._lanes: Region | None = None
+        self._lanes: MemoryRegion | None = None
         if program.profiled:
             records = DEFAULT_RECORDS
             words = abi.profile_words(ctas, records)
@@ -179,7 +179,7 @@ class RankMemory:
         own = RankAddresses(self.state.base, self._record.base, upload.base, lanes, records)
         upload.data[: where.nbytes] = link_rank(program, rank, symmetric.addresses, own)
         self._context = upload.base
-        self.tensors: dict[str, Region] = {
+        self.tensors: dict[str, MemoryRegion] = {
             param.name: self._make_tensor(param)
             for param in program.params
             if isinstance(param, TensorParam)
@@ -190,12 +190,12 @@ class RankMemory:
             if isinstance(param, ScratchParam)
         }
         self.localized: BufferSpec | None = None
-        self.own_input: Region | None = None
+        self.own_input: MemoryRegion | None = None
         for spec in program.buffers:
             if spec.name == program.localized and input_rows(spec, rank) is not None:
                 self.localized, self.own_input = spec, self._make_input(spec)
 
-    def _make_tensor(self, param: TensorParam) -> Region:
+    def _make_tensor(self, param: TensorParam) -> MemoryRegion:
         kind, strides = element(param.dtype), param.strides or row_major(param.shape)
         last = sum((n - 1) * s for n, s in zip(param.shape, strides, strict=True))
         granule = kind.nbytes
@@ -208,7 +208,7 @@ class RankMemory:
         region.checks_call = True
         return region
 
-    def _make_scratch(self, param: ScratchParam) -> Region:
+    def _make_scratch(self, param: ScratchParam) -> MemoryRegion:
         """Memory of the program's own. Integers are words by which CTAs meet, all else is data of one call."""
         kind = element(param.dtype)
         name = f"scratch {param.name} of rank {self.rank}"
@@ -219,7 +219,7 @@ class RankMemory:
         region.checks_call = True
         return region
 
-    def _make_input(self, spec: BufferSpec) -> Region:
+    def _make_input(self, spec: BufferSpec) -> MemoryRegion:
         """Where the caller keeps the rank's own input."""
         first, last = self._rows(spec)
         row_bytes = spec.nbytes // spec.shape[0]
@@ -239,7 +239,7 @@ class RankMemory:
         """Byte of the buffer where the rank's own input begins."""
         return self._rows(spec)[0] * spec.nbytes // spec.shape[0]
 
-    def view_tensor(self, param: TensorParam) -> tuple[Region, Array, Element]:
+    def view_tensor(self, param: TensorParam) -> tuple[MemoryRegion, Array, Element]:
         """A tensor's region, its elements as stored, and their type."""
         region, kind = self.tensors[param.name], element(param.dtype)
         strides = [kind.nbytes * s for s in param.strides or row_major(param.shape)]
@@ -260,7 +260,7 @@ class RankMemory:
 
     # Arguments of a launch.
 
-    def arguments(self, source: Region | None, offset: int) -> list[Any]:
+    def arguments(self, source: MemoryRegion | None, offset: int) -> list[Any]:
         """What the kernel takes, its own input being at an offset of a region."""
         named = {param.name: param for param in self.program.params}
         arguments: list[Any] = [self._context]
@@ -298,7 +298,7 @@ class RankMemory:
             return [region.base]
         return self._describe(region, 0, shape, strides, dtype, param.padding)
 
-    def _companion(self, param: BufferParam, region: Region | None, offset: int) -> list[Any]:
+    def _companion(self, param: BufferParam, region: MemoryRegion | None, offset: int) -> list[Any]:
         """The descriptor of the rank's own input; one that nobody uses if it has none."""
         spec = self.specs[param.buffer]
         if region is None or self.localized is not spec:
@@ -308,7 +308,7 @@ class RankMemory:
         return self._describe(region, offset, shape, row_major(shape), spec.dtype, "zero")
 
     def _describe(
-        self, region: Region, offset: int, shape: Any, strides: Any, dtype: str, padding: str
+        self, region: MemoryRegion, offset: int, shape: Any, strides: Any, dtype: str, padding: str
     ) -> list[Any]:
         if not self.machine.kernel.has_tma:
             raise SyncopateError(

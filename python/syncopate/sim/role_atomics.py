@@ -9,7 +9,7 @@ import numpy as np
 
 from syncopate.sim.clocks import Scope
 from syncopate.sim.findings import Kind
-from syncopate.sim.global_memory import Actor, Region, RegionKind, Word
+from syncopate.sim.global_memory import Actor, MemoryRegion, RegionKind, Word
 from syncopate.sim.role_global import GlobalRole
 from syncopate.sim.scheduler import Park
 from syncopate.sim.values import Element, wrap
@@ -128,7 +128,7 @@ class AtomicRole(GlobalRole):
     def _actor(self, scope: int) -> Actor:
         return Actor(self.threads.lead, self.threads.clock, scope, self.rank, self.index)
 
-    def _check_atomic(self, region: Region, offset: int, word: Word, scope: int) -> None:
+    def _check_atomic(self, region: MemoryRegion, offset: int, word: Word, scope: int) -> None:
         thread, clock = word.write
         if clock > self.lead[thread]:
             self._report_word(region, offset, thread, "written with an ordinary store")
@@ -146,7 +146,7 @@ class AtomicRole(GlobalRole):
         width = {Scope.CTA: 0, Scope.GPU: 1, Scope.SYS: 2}
         return min(width[scope], width[actor.scope]) >= width[narrowest]
 
-    def _report_word(self, region: Region, offset: int, thread: int, what: str) -> None:
+    def _report_word(self, region: MemoryRegion, offset: int, thread: int, what: str) -> None:
         self.machine.report(
             Kind.RACE,
             f"{self.threads.name} atomically accesses {self.machine.name_word(region, offset)}, {what} by "

@@ -8,7 +8,7 @@ import numpy as np
 
 from syncopate.sim.clocks import Scope, Vector
 from syncopate.sim.findings import Kind
-from syncopate.sim.global_memory import Access, Region, RegionKind
+from syncopate.sim.global_memory import Access, MemoryRegion, RegionKind
 from syncopate.sim.role import Role
 from syncopate.sim.values import Element
 
@@ -76,7 +76,7 @@ class GlobalRole(Role):
         self.machine.scheduler.wake(address)
 
     def _check_word(
-        self, region: Region, offset: int, verb: str, seen: Vector, *, readers: bool = False
+        self, region: MemoryRegion, offset: int, verb: str, seen: Vector, *, readers: bool = False
     ) -> None:
         """Checks a plain access against atomics and plain writes of others, and a write against reads as well."""
         word = region.word(offset)

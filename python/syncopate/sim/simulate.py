@@ -50,7 +50,7 @@ import numpy as np
 
 from syncopate.abi import FIRST_EPOCH
 from syncopate.errors import SyncopateError
-from syncopate.profile import Profile, Source, read_lanes
+from syncopate.profile import Profile, TimeSource, read_lanes
 from syncopate.runtime.faults import decode_fault, describe_signal
 from syncopate.runtime.interface import TensorParam
 from syncopate.sim.findings import Kind, Stop, TraceEvent, Verdict
@@ -63,7 +63,7 @@ from syncopate.sim.translate import Kernel, translate
 from syncopate.sim.values import element
 from syncopate.tables import BufferSpec, Region
 
-__all__ = ["Result", "simulate"]
+__all__ = ["Result", "expect_integer", "simulate"]
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Sequence[Any]]
@@ -134,6 +134,8 @@ def simulate(
     except ValueError:
         known = ", ".join(member.value for member in Policy)
         raise SyncopateError(f"scheduler: expects one of {known}, but got {scheduler!r}") from None
+    seed = expect_integer("seed", seed, 0)
+    first_epoch = expect_integer("first_epoch", first_epoch, FIRST_EPOCH)
     if ranks is not None and ranks != program.world_size:
         raise SyncopateError(
             f"ranks: program {program.name} was compiled for {program.world_size}, but got {ranks}; compile a plan "
@@ -188,7 +190,7 @@ def _read_profile(program: Any, hosts: Sequence[Host]) -> Profile | None:
         for host in hosts
         if (words := host.memory.lanes()) is not None
     ]
-    return Profile.of_records(program, ranks, Source.SIMULATED) if ranks else None
+    return Profile.of_records(program, ranks, TimeSource.SIMULATED) if ranks else None
 
 
 @functools.lru_cache(maxsize=16)
@@ -222,6 +224,19 @@ def _report_faults(machine: Machine, hosts: Sequence[Host]) -> bool:
     return bool(records)
 
 
+def expect_integer(name: str, value: Any, least: int) -> int:
+    """An argument that has to be an integer.
+
+    Raises:
+        SyncopateError: It is none, or too small.
+    """
+    if not isinstance(value, int | np.integer) or value < least:
+        raise SyncopateError(
+            f"{name}: expects an integer of at least {least}, but got {value!r:.60}"
+        )
+    return int(value)
+
+
 def _report_stuck(machine: Machine, stuck: Sequence[Task]) -> None:
     message = describe_stuck(machine, stuck)
     machine.scheduler.current = None
@@ -231,8 +246,8 @@ def _report_stuck(machine: Machine, stuck: Sequence[Task]) -> None:
 def _prepare_inputs(
     program: Any, inputs: Inputs | Sequence[Inputs] | None, calls: int | None, seed: int
 ) -> tuple[Mapping[str, list[Array]], ...]:
-    if calls is not None and calls < 1:
-        raise SyncopateError(f"calls: expects a positive number, but got {calls}")
+    if calls is not None:
+        expect_integer("calls", calls, 1)
     given: list[Inputs | None]
     if inputs is None or isinstance(inputs, Mapping):
         given = [inputs] * (calls or 1)

@@ -11,7 +11,7 @@ from syncopate.abi import SignalKind, StateWord
 from syncopate.runtime.engine_plan import AwaitWord, Call, Copy, EngineOp, Exchange
 from syncopate.sim.clocks import Scope, Vector
 from syncopate.sim.findings import Kind
-from syncopate.sim.global_memory import Access, Actor, Footprint, Region
+from syncopate.sim.global_memory import Access, Actor, Footprint, MemoryRegion
 from syncopate.sim.rank_memory import I32, RankMemory
 from syncopate.sim.scheduler import Agent, Wait
 
@@ -171,7 +171,7 @@ class EngineStream(Stream):
         target.data[to : to + size] = source.data[at : at + size]
 
 
-def granules(region: Region, offset: int, size: int) -> Footprint:
+def granules(region: MemoryRegion, offset: int, size: int) -> Footprint:
     """Bytes of a region."""
     granule = region.granule
     return Footprint(slice(offset // granule, -(-(offset + size) // granule)))

@@ -98,7 +98,9 @@ def _register(name: str) -> None:
             raise SyncopateError(
                 f"{name}: expects no forward-mode gradient, which it does not have"
             )
-        shapes.CHECKS[name](*args)
+        given = shapes.Arguments(**dict(zip(names, args, strict=True)))
+        for check_given in shapes.CHECKS[name]:
+            check_given(given)
         if names[-1] == "strategy":
             check_strategy(args[-1])
 

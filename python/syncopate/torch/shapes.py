@@ -5,8 +5,10 @@ Arguments are those of `syncopate.torch.reference`, and so are results, which ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Final, TypeAlias
 
 import torch
 
@@ -31,6 +33,9 @@ __all__ = [
     "ulysses_attention",
     "ulysses_attention_backward",
 ]
+
+Arguments: TypeAlias = SimpleNamespace
+"""What an operator is given, by the names of its schema."""
 
 
 def all_gather_matmul(
@@ -90,7 +95,8 @@ def ring_attention(
     strategy: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs like the queries, and a float32 for each head and row."""
-    return q.new_empty(q.shape), q.new_empty(q.shape[1], q.shape[0], dtype=torch.float32)
+    sizes = _logarithms_of_ring(q, group_name)
+    return q.new_empty(q.shape), q.new_empty(sizes, dtype=torch.float32)
 
 
 def ring_attention_backward(
@@ -118,9 +124,8 @@ def ulysses_attention(
     strategy: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Outputs like the queries, and a float32 for each head of the rank and row of all."""
-    world = count_ranks(group_name)
-    shape = q.shape[1] // world, q.shape[0] * world
-    return q.new_empty(q.shape), q.new_empty(shape, dtype=torch.float32)
+    sizes = _logarithms_of_heads(q, group_name)
+    return q.new_empty(q.shape), q.new_empty(sizes, dtype=torch.float32)
 
 
 def ulysses_attention_backward(
@@ -138,109 +143,85 @@ def ulysses_attention_backward(
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
-def _check_ring(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, zigzag: bool, *_: Any
-) -> None:
-    check_attention(q, k, v)
-    if zigzag and q.shape[0] % 2:
-        raise SyncopateError(f"q: expects an even number of rows in zig-zag, but got {q.shape[0]}")
+def _logarithms_of_ring(q: torch.Tensor, group_name: str) -> tuple[int, int]:
+    """The sizes of logarithms: heads, and the rank's rows."""
+    return q.shape[1], q.shape[0]
 
 
-def _check_ring_backward(
-    grad: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    grad_lse: torch.Tensor | None,
-    causal: bool,
-    zigzag: bool,
-    *_: Any,
-) -> None:
-    _check_ring(q, k, v, causal, zigzag)
-    _check_saved(q, {"grad": grad, "o": o}, (q.shape[1], q.shape[0]), lse, grad_lse)
-
-
-def _check_ulysses_backward(
-    grad: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    grad_lse: torch.Tensor | None,
-    causal: bool,
-    group_name: str,
-) -> None:
-    _check_ulysses(q, k, v, causal, group_name)
+def _logarithms_of_heads(q: torch.Tensor, group_name: str) -> tuple[int, int]:
+    """Likewise: the rank's heads, and rows of all."""
     world = count_ranks(group_name)
-    shape = q.shape[1] // world, q.shape[0] * world
-    _check_saved(q, {"grad": grad, "o": o}, shape, lse, grad_lse)
+    return q.shape[1] // world, q.shape[0] * world
 
 
-def _check_saved(
-    q: torch.Tensor,
-    rows: Mapping[str, torch.Tensor],
-    shape: tuple[int, int],
-    lse: torch.Tensor,
-    grad_lse: torch.Tensor | None,
-) -> None:
-    for name, x in rows.items():
+def _check_gathered(given: Arguments) -> None:
+    check_factors(given.A_shard, given.Bs)
+
+
+def _check_factors(given: Arguments) -> None:
+    check_factors(given.A, [given.B])
+
+
+def _check_reduction(given: Arguments) -> None:
+    check_reduction(given.reduce_op)
+
+
+def _check_rows(given: Arguments) -> None:
+    divide_rows(given.A, given.group_name)
+
+
+def _check_attention(given: Arguments) -> None:
+    check_attention(given.q, given.k, given.v)
+
+
+def _check_halves(given: Arguments) -> None:
+    rows = given.q.shape[0]
+    if given.zigzag and rows % 2:
+        raise SyncopateError(f"q: expects an even number of rows in zig-zag, but got {rows}")
+
+
+def _check_heads(given: Arguments) -> None:
+    world, heads, kv_heads = count_ranks(given.group_name), given.q.shape[1], given.k.shape[1]
+    if heads % world or (kv_heads % world and world % kv_heads):
+        raise SyncopateError(
+            f"q: expects heads that {world} ranks divide, and keys whose heads they divide, or that divide them, but "
+            f"got {heads} and {kv_heads}"
+        )
+
+
+def _check_saved(sizes: Callable[[torch.Tensor, str], tuple[int, int]], given: Arguments) -> None:
+    """What a forward has taken and given is what the operator makes of it."""
+    q = given.q
+    for name, x in (("grad", given.grad), ("o", given.o)):
         if x.shape != q.shape or x.dtype != q.dtype:
             raise SyncopateError(
                 f"{name}: expects {q.dtype} {list(q.shape)}, as q, but got {x.dtype} {list(x.shape)}"
             )
-    for name, x in (("lse", lse), ("grad_lse", lse if grad_lse is None else grad_lse)):
-        if x.shape != shape or x.dtype != torch.float32:
+    shape = sizes(q, given.group_name)
+    for name, x in (("lse", given.lse), ("grad_lse", given.grad_lse)):
+        if x is not None and (x.shape != shape or x.dtype != torch.float32):
             raise SyncopateError(
                 f"{name}: expects torch.float32 {list(shape)}, but got {x.dtype} {list(x.shape)}"
             )
 
 
-def _check_ulysses(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, group_name: str, *_: Any
-) -> None:
-    check_attention(q, k, v)
-    world, kv_heads = count_ranks(group_name), k.shape[1]
-    if q.shape[1] % world or (kv_heads % world and world % kv_heads):
-        raise SyncopateError(
-            f"q: expects heads that {world} ranks divide, and keys whose heads they divide, or that divide them, but "
-            f"got {q.shape[1]} and {kv_heads}"
-        )
-
-
-def _check_gather(A_shard: torch.Tensor, Bs: Sequence[torch.Tensor], *_: Any) -> None:
-    check_factors(A_shard, Bs)
-
-
-def _check_scatter(
-    A: torch.Tensor, B: torch.Tensor, reduce_op: str, group_name: str, *_: Any
-) -> None:
-    check_factors(A, [B])
-    check_reduction(reduce_op)
-    divide_rows(A, group_name)
-
-
-def _check_sum(A: torch.Tensor, B: torch.Tensor, reduce_op: str, *_: Any) -> None:
-    check_factors(A, [B])
-    check_reduction(reduce_op)
-
-
-def _check_exchange(A: torch.Tensor, B: torch.Tensor, group_name: str, *_: Any) -> None:
-    check_factors(A, [B])
-    divide_rows(A, group_name)
-
-
-CHECKS: Final[Mapping[str, Callable[..., None]]] = {
-    "all_gather_matmul": _check_gather,
-    "matmul_reduce_scatter": _check_scatter,
-    "matmul_all_reduce": _check_sum,
-    "all_to_all_matmul": _check_exchange,
-    "matmul_all_to_all": _check_exchange,
-    "ring_attention": _check_ring,
-    "ring_attention_backward": _check_ring_backward,
-    "ulysses_attention": _check_ulysses,
-    "ulysses_attention_backward": _check_ulysses_backward,
+CHECKS: Final[Mapping[str, tuple[Callable[[Arguments], None], ...]]] = {
+    "all_gather_matmul": (_check_gathered,),
+    "matmul_reduce_scatter": (_check_factors, _check_reduction, _check_rows),
+    "matmul_all_reduce": (_check_factors, _check_reduction),
+    "all_to_all_matmul": (_check_factors, _check_rows),
+    "matmul_all_to_all": (_check_factors, _check_rows),
+    "ring_attention": (_check_attention, _check_halves),
+    "ring_attention_backward": (
+        _check_attention,
+        _check_halves,
+        functools.partial(_check_saved, _logarithms_of_ring),
+    ),
+    "ulysses_attention": (_check_attention, _check_heads),
+    "ulysses_attention_backward": (
+        _check_attention,
+        _check_heads,
+        functools.partial(_check_saved, _logarithms_of_heads),
+    ),
 }
-"""By operator: raises SyncopateError if it cannot take its arguments."""
+"""By operator: what raises SyncopateError if it cannot take its arguments, which have their names in its schema."""

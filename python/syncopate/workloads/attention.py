@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from syncopate import abi
 from syncopate.choices import Algorithm
 from syncopate.errors import SyncopateError
 from syncopate.plan.sequence import SequenceShards, Sharding
@@ -100,7 +101,7 @@ class AttentionWorkload:
                 )
         if self.dtype not in _DTYPES:
             raise SyncopateError(
-                f"dtype: expects one of {', '.join(_DTYPES)}, but got {self.dtype!r}"
+                f"dtype: expects one of {', '.join(_DTYPES)}, but got {self.dtype!r:.60}"
             )
         if type(self.causal) is not bool:
             raise SyncopateError(f"causal: expects True or False, but got {self.causal!r}")
@@ -240,13 +241,19 @@ class AttentionWorkload:
             ).table(rank)
         return tables
 
-    def choose_config(self) -> AttentionConfig | DecodeConfig:
-        """The tiles that `compile` takes if it is given none."""
+    def choose_config(self, strategy: Strategy | None = None) -> AttentionConfig | DecodeConfig:
+        """The tiles that `compile` takes if it is given none, with that strategy or the default one."""
         from syncopate.kernels import AttentionConfig, DecodeConfig
 
         if self._kind is AttentionKind.DECODE:
             return DecodeConfig.choose(self.batch, self.kv_heads, self.capacity)
-        return AttentionConfig.choose(self.head_dim)
+        masked = self.causal or self.cu_seqlens is not None or self.sequence % 128 != 0
+        strategy = strategy or Strategy()
+        between = strategy.between if len(self.mesh) > 1 else None
+        named = [strategy.realization] if between is None else [strategy.realization, between]
+        return AttentionConfig.choose(
+            self.head_dim, masked=masked, realizations=map(abi.Realization.spelled, named)
+        )
 
     def make_plan(
         self, strategy: Strategy, config: AttentionConfig | DecodeConfig | None = None
@@ -261,7 +268,7 @@ class AttentionWorkload:
         plan = Plan(self._kind.value, self.mesh)
         make = {AttentionKind.DECODE: self._decode, AttentionKind.ULYSSES: self._exchange}
         return plan, make.get(self._kind, self._gather)(
-            plan, self.adapt_strategy(strategy), config or self.choose_config()
+            plan, self.adapt_strategy(strategy), config or self.choose_config(strategy)
         )
 
     def compile(
@@ -320,7 +327,7 @@ class AttentionWorkload:
         Raises:
             SyncopateError: As for `compile`, and for `syncopate.runtime.load`.
         """
-        config = config or self.choose_config()
+        config = config or self.choose_config(strategy)
         program = self.compile(strategy, config=config, target=target, **options)
         return self.load_program(program, group, config)
 
@@ -329,7 +336,7 @@ class AttentionWorkload:
         return self.compile(strategy if isinstance(strategy, Strategy) else None, target=target)
 
     def load_program(self, program: Program, group: Group, config: Any = None) -> LoadedAttention:
-        """Loads what `make_program` has made, or `compile` with a configuration. Collective over the group."""
+        """Loads what `make_program` has made, or `compile` with that configuration. Collective over the group."""
         from syncopate.workloads.loaded_attention import LoadedAttention
 
         return LoadedAttention(self, program, group, config or self.choose_config())

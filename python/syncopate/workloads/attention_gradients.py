@@ -59,7 +59,7 @@ class AttentionGradients:
             )
             raise SyncopateError(f"keeps: expects True {why}, but got {self.keeps!r}")
         if self.sums not in ("f32", work.dtype):
-            raise SyncopateError(f"sums: expects f32 or {work.dtype}, but got {self.sums!r}")
+            raise SyncopateError(f"sums: expects f32 or {work.dtype}, but got {self.sums!r:.60}")
 
     @property
     def name(self) -> str:

@@ -138,7 +138,7 @@ class GemmWorkload:
         if self.dtype not in GEMM_DTYPES:
             raise SyncopateError(
                 f"dtype: expects one of {', '.join(GEMM_DTYPES)}, which the GEMM kernels multiply, but got "
-                f"{self.dtype!r}"
+                f"{self.dtype!r:.60}"
             )
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from syncopate.importers.documents.items import Item, Place
-from syncopate.plan.dependences import Region, find_dependences
+from syncopate.plan.dependences import PlacedRegion, find_dependences
 from syncopate.plan.kinds import Collective
 
 __all__ = [
@@ -59,9 +59,9 @@ class Cells:
         return ((self.rank, self.memory, self.offset + cell) for cell in range(self.count))
 
     @property
-    def region(self) -> Region:
+    def region(self) -> PlacedRegion:
         """The same as dependences are found by."""
-        return Region((self.rank, self.memory), (self.offset,), (self.count,))
+        return PlacedRegion((self.rank, self.memory), (self.offset,), (self.count,))
 
     def __str__(self) -> str:
         end = self.offset + self.count
