@@ -201,7 +201,7 @@ def autocast() -> None:
 
 
 def captured(replays: int = 10_000) -> None:
-    """A CUDA graph of forward and backward: many replays with changing factors, all checked, and eager calls between."""
+    """A CUDA graph of forward and backward: many replays with changing factors, all checked; eager calls between."""
     block, x = make_block(world_name())
     inputs = [torch.randn_like(x) for _ in range(4)]
     expected = []
