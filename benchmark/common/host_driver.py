@@ -49,7 +49,7 @@ class HostGroup:
         """Only a rank with itself."""
         return rank == other
 
-    def ctas_per_rank(self, device: int) -> int:
+    def sms_per_rank(self, device: int) -> int:
         """As many as anybody wants."""
         return _PLENTY
 
@@ -106,7 +106,7 @@ def stand_in() -> Iterator[None]:
     changes: list[tuple[Any, str, Any]] = [
         (cuda, "function", functions.__getitem__),
         (cuda, "load_function", lambda *_: (1, 1)),
-        (cuda, "resident_ctas", lambda *_: _PLENTY),
+        (cuda, "ctas_per_sm", lambda *_: _PLENTY),
         *((module, "torch", _without_gpus()) for module in (rank_state, bound_kernel, tensors)),
         (torch.Tensor, "is_cuda", True),
         (torch.Tensor, "get_device", lambda tensor: 0),

@@ -107,7 +107,7 @@ def run(
     """Calls with fresh data, as called or in a CUDA graph, on one process for each rank."""
     rank, world = group.rank, group.world_size
     shape = (256 * world, 384, 200)
-    work = build(kind, mesh, shape, group.ctas_per_rank(0) - 16, realization)
+    work = build(kind, mesh, shape, group.sms_per_rank(0) - 16, realization)
     errors = []
     with load(work.program, group) as loaded:
         a, b = work.inputs(0)

@@ -220,7 +220,7 @@ def call_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
 
     def recipe(kind: str, shape: tuple[int, int, int], **options: Any) -> Make:
         def make(group: ProcessGroup) -> Calls:
-            ctas = group.ctas_per_rank(0) - options.get("spare", 8)
+            ctas = group.sms_per_rank(0) - options.get("spare", 8)
             given = {name: value for name, value in options.items() if name != "spare"}
             return build(kind, group.world_size, shape, ctas, **given)
 

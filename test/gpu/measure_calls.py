@@ -43,7 +43,7 @@ def main() -> None:
     waves = tuple(map(int, filter(None, options.waves.split("+"))))
     candidates, programs, hosts = [], [], {}
     for slots in ("rows", "tiles"):
-        ctas = group.ctas_per_rank(0) - 8
+        ctas = group.sms_per_rank(0) - 8
         work = build(
             options.kind, group.world_size, (m, n, k), ctas, waves=waves, slots=slots, block_n=256
         )

@@ -142,7 +142,7 @@ def sequence_checks() -> Iterator[tuple[str, Callable[[ProcessGroup], None]]]:
         def run(group: ProcessGroup) -> None:
             world, rank = group.world_size, group.rank
             torch.backends.cuda.matmul.allow_tf32 = False
-            with load(case.build(world, group.ctas_per_rank(0) - 4), group) as loaded:
+            with load(case.build(world, group.sms_per_rank(0) - 4), group) as loaded:
                 for call in range(CALLS):
                     drawn = case.draw(world, call)
                     loaded.acquire()

@@ -26,7 +26,7 @@ def test_ranks_on_one_gpu(groups, kind, world, slots, waves):
     group = groups(world)
     rows = 256 * world if kind == "all_to_all" else 200 * world + 13
     shape = (rows, 648, 136)
-    work = build(kind, world, shape, group.ctas_per_rank(0), waves=waves, slots=slots)
+    work = build(kind, world, shape, group.sms_per_rank(0), waves=waves, slots=slots)
     with load(work.program, group) as loaded:
         for call in range(20):
             a, b = work.inputs(call)
@@ -45,7 +45,7 @@ def test_two_levels_on_one_gpu(groups, kind, mesh, realization):
     world = mesh[0] * mesh[1]
     group = groups(world)
     shape = (256 * world, 384, 200)
-    work = levels.build(kind, mesh, shape, group.ctas_per_rank(0), realization)
+    work = levels.build(kind, mesh, shape, group.sms_per_rank(0), realization)
     with load(work.program, group) as loaded:
         for call in range(20):
             a, b = work.inputs(call)
@@ -65,7 +65,7 @@ def test_two_hosts():
 @pytest.mark.parametrize("kind", KINDS)
 def test_graph_on_one_gpu(groups, kind):
     group = groups(2)
-    work = build(kind, 2, (512, 384, 136), group.ctas_per_rank(0), waves=(1,), slots="tiles")
+    work = build(kind, 2, (512, 384, 136), group.sms_per_rank(0), waves=(1,), slots="tiles")
     with load(work.program, group) as loaded:
         a, b = work.inputs(0)
         loaded(a=a, b=b)

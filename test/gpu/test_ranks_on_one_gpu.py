@@ -32,12 +32,12 @@ LDST, ENGINE = Realization.LDST_COLOCATED, Realization.COPY_ENGINE
 
 
 def gather(group, algorithm, realization, shape, **options):
-    ctas = options.pop("num_ctas", group.ctas_per_rank(0))
+    ctas = options.pop("num_ctas", group.sms_per_rank(0))
     return gather_workload(group.world_size, algorithm, realization, shape, ctas, **options)
 
 
 def gemm(group, algorithm, realization, splits, size):
-    ctas = group.ctas_per_rank(0)
+    ctas = group.sms_per_rank(0)
     return gemm_workload(group.world_size, algorithm, realization, size, ctas, splits=splits)
 
 
@@ -122,14 +122,14 @@ def test_gemm_is_right_call_after_call(groups, world, algorithm, realization, sp
 @pytest.mark.parametrize(("algorithm", "mix"), MIXED_CASES)
 def test_mixed_plan_is_right_call_after_call(groups, world, algorithm, mix):
     group = groups(world)
-    ctas = group.ctas_per_rank(0)
+    ctas = group.sms_per_rank(0)
     run_many_calls(mixed_workload(world, algorithm, mix, gemm_sizes(*mix)[-1], ctas), group)
 
 
 @pytest.mark.parametrize(("algorithm", "mix"), MIXED_CASES)
 def test_mixed_plan_in_a_graph(groups, algorithm, mix):
     group = groups(2)
-    ctas = group.ctas_per_rank(0)
+    ctas = group.sms_per_rank(0)
     run_graph(mixed_workload(2, algorithm, mix, GEMM_SIZES[1], ctas), group)
 
 
@@ -165,7 +165,7 @@ def test_zero_copy_input_is_read_in_place(groups, algorithm, realization):
 
 def test_two_programs_take_turns_and_run_together(groups):
     group = groups(2)
-    half = group.ctas_per_rank(0) // 2
+    half = group.sms_per_rank(0) // 2
     first = gather(group, "push", LDST, ODD, num_ctas=half)
     second = gather(group, "pull", ENGINE, ODD, num_ctas=half)
     with load(first.program, group) as one, load(second.program, group) as two:

@@ -90,7 +90,7 @@ def test_random_delays(groups, realization, workload, direction, world):
     sets = [[random_matrix((rows, K), 10 * i + rank) for rank in range(world)] for i in range(SETS)]
     weights = [random_matrix((N, K), 7000 + rank) for rank in range(world)]
     expected = [expect(workload, inputs, weights) for inputs in sets]
-    program = build(workload, realization, direction, world, min(group.ctas_per_rank(0), 24))
+    program = build(workload, realization, direction, world, min(group.sms_per_rank(0), 24))
     tiles = program.tiles[0] * program.tiles[1]
     with load(program, group) as loaded:
         for batch in range(BATCHES):

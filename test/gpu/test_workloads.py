@@ -60,7 +60,7 @@ def check(outputs, right):
 def test_any_k_is_right(groups, kind, shape, world):
     group = groups(world)
     workload = GemmWorkload(kind, *shape, world)
-    config = dataclasses.replace(CONFIG, num_ctas=group.ctas_per_rank(0))
+    config = dataclasses.replace(CONFIG, num_ctas=group.sms_per_rank(0))
     sets = [make_inputs(workload, number) for number in range(SETS)]
     weights = [random_matrix((workload.n, workload.k), 7000 + rank) for rank in range(world)]
     expected = [expect(workload, a, weights) for a in sets]
@@ -75,7 +75,7 @@ def test_any_k_is_right(groups, kind, shape, world):
 def test_rows_may_be_part_of_longer_ones(groups):
     group = groups(2)
     workload = GemmWorkload("gemm_rs", 520, 264, 197, 2)
-    config = dataclasses.replace(CONFIG, num_ctas=group.ctas_per_rank(0))
+    config = dataclasses.replace(CONFIG, num_ctas=group.sms_per_rank(0))
     wide = [random_matrix((520, 300), rank)[:, 3:200] for rank in range(2)]
     weights = [random_matrix((264, 197), 7000 + rank) for rank in range(2)]
     with workload.load(group, config=config) as loaded:
@@ -91,7 +91,7 @@ def test_rows_may_be_part_of_longer_ones(groups):
 def test_graph_copies_again(groups):
     group = groups(2)
     workload = GemmWorkload("ag_gemm", 520, 264, 197, 2)
-    config = dataclasses.replace(CONFIG, num_ctas=group.ctas_per_rank(0))
+    config = dataclasses.replace(CONFIG, num_ctas=group.sms_per_rank(0))
     a, b = make_inputs(workload, 0), [random_matrix((264, 197), 7000 + rank) for rank in range(2)]
     with workload.load(group, config=config) as loaded:
         loaded(a=a, b=b)

@@ -48,7 +48,7 @@ def gather(
         algorithm,
         realization,
         shape,
-        num_ctas or group.ctas_per_rank(0),
+        num_ctas or group.sms_per_rank(0),
         **options,
     )
 
@@ -56,14 +56,14 @@ def gather(
 def gemm(algorithm: str, realization: str, splits: int, size: tuple[int, int, int]) -> Make:
     """A recipe for a GEMM that fills the GPU."""
     return lambda group: gemm_workload(
-        group.world_size, algorithm, realization, size, group.ctas_per_rank(0), splits=splits
+        group.world_size, algorithm, realization, size, group.sms_per_rank(0), splits=splits
     )
 
 
 def mixed(algorithm: str, mix: tuple[str, ...]) -> Make:
     """A recipe for a GEMM whose transfers have several realizations."""
     return lambda group: mixed_workload(
-        group.world_size, algorithm, mix, gemm_sizes(*mix)[-1], group.ctas_per_rank(0)
+        group.world_size, algorithm, mix, gemm_sizes(*mix)[-1], group.sms_per_rank(0)
     )
 
 
@@ -180,7 +180,7 @@ def missing_rank(group: ProcessGroup, make: Make) -> None:
 def profile(group: ProcessGroup, kind: str, realization: str) -> None:
     """A profile of a call: clocks of GPUs of their own go together as well as the call itself can say."""
     world, rank = group.world_size, group.rank
-    program = profiled_program(kind, realization, world, group.ctas_per_rank(0) - 4)
+    program = profiled_program(kind, realization, world, group.sms_per_rank(0) - 4)
     rows = 2048 // world if kind == "ag_gemm" else 2048
     given = {"a": random_matrix((rows, 512), rank), "b": random_matrix((1024, 512), 100 + rank)}
     with load(program, group) as loaded:

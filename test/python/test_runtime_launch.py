@@ -125,7 +125,7 @@ def test_launchers_of_the_same_code_share_it(monkeypatch):
         return next(handles), next(handles)
 
     monkeypatch.setattr(launch.cuda, "load_function", load)
-    monkeypatch.setattr(launch.cuda, "resident_ctas", lambda *_: 132)
+    monkeypatch.setattr(launch.cuda, "ctas_per_sm", lambda *_: 1)
     monkeypatch.setattr(launch.cuda, "function", lambda _: None)
     monkeypatch.setattr(launch.cuda, "call", lambda name, module: calls.append((name, module)))
     same = [launch.KernelLauncher(image(("n", "i32")), 0, (n, 1, 1)) for n in (1, 2)]

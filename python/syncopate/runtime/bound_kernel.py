@@ -41,7 +41,7 @@ class BoundKernel:
         device: int,
         context: int,
         buffers: Mapping[str, tuple[BufferSpec, int]],
-        most_ctas: int,
+        sms: int,
     ) -> None:
         """Loads, and sets every argument but those that calls set.
 
@@ -51,23 +51,23 @@ class BoundKernel:
             device: CUDA ordinal of its GPU.
             context: Address of its upload.
             buffers: The plan's buffers by name, and where the rank's own instance of each is.
-            most_ctas: How many CTAs the group lets a rank of this GPU have.
+            sms: On how many multiprocessors' worth of room the group lets a rank of this GPU have CTAs.
 
         Raises:
-            SyncopateError: More than that, or than fit, would have to be resident.
+            SyncopateError: More CTAs than fit there would have to be resident.
         """
         self._program, self._device, self._context = program, device, context
         self.launch = KernelLauncher(program.image, device, program.grid)
         self.arguments = self.launch.arguments
-        self._check_residency(most_ctas)
+        self._check_residency(sms)
         self.guard = self._load_guard(rank)
         self.tensors: dict[str, TensorArgument] = {}
         self._memory: list[torch.Tensor] = []
         self._bind(buffers)
 
-    def _check_residency(self, most_ctas: int) -> None:
+    def _check_residency(self, sms: int) -> None:
         program, ctas = self._program, math.prod(self._program.grid)
-        limit = min(self.launch.resident_ctas, most_ctas)
+        limit = self.launch.ctas_per_sm * sms
         if ctas > limit:
             raise SyncopateError(
                 f"program {program.name} launches {ctas} CTAs, but only {limit} can be resident on GPU "

@@ -230,8 +230,8 @@ def load_function(cubin: bytes, name: str, shared_bytes: int, device: int) -> tu
     return int(module.value or 0), int(entry.value or 0)
 
 
-def resident_ctas(entry: int, threads: int, shared_bytes: int, device: int) -> int:
-    """How many CTAs of a function the whole GPU can hold at once."""
+def ctas_per_sm(entry: int, threads: int, shared_bytes: int) -> int:
+    """How many CTAs of a function a multiprocessor of the current device can hold at once."""
     per_sm = ctypes.c_int()
     call(
         "cuOccupancyMaxActiveBlocksPerMultiprocessor",
@@ -240,4 +240,4 @@ def resident_ctas(entry: int, threads: int, shared_bytes: int, device: int) -> i
         threads,
         shared_bytes,
     )
-    return per_sm.value * multiprocessors(device)
+    return per_sm.value

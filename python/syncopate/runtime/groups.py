@@ -109,8 +109,8 @@ class Group(Protocol):
     def shares_device(self, rank: int, other: int) -> bool:
         """Whether two ranks are on one GPU."""
 
-    def ctas_per_rank(self, device: int) -> int:
-        """How many CTAs a program may launch on each rank of a GPU, at one CTA per SM, so that all are co-resident."""
+    def sms_per_rank(self, device: int) -> int:
+        """How many multiprocessors' worth of CTAs each rank of a GPU may launch, so that all are co-resident."""
 
     def stream(self, rank: int) -> int | None:
         """Raw handle of a local rank's own stream; None where calls go to torch's current stream."""

@@ -153,9 +153,7 @@ class KernelLauncher:
         code = _code[self._key]
         code.users += 1
         self._open = True
-        self.resident_ctas = cuda.resident_ctas(
-            code.function, 32 * image.num_warps, image.shared_bytes, device
-        )
+        self.ctas_per_sm = cuda.ctas_per_sm(code.function, 32 * image.num_warps, image.shared_bytes)
         self._launch = cuda.function("cuLaunchKernel")
         fixed = (code.function, *grid, 32 * image.num_warps, 1, 1, image.shared_bytes)
         kinds = cuda.SIGNATURES["cuLaunchKernel"]

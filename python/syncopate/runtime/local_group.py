@@ -56,7 +56,7 @@ class LocalGroup:
         self._free_sms = free_sms
         self._meeting = Meeting(world_size)
         self._pool = Pool(Alone(), _LocalMemory(world_size, self._device))
-        if self.ctas_per_rank(self._device) < 1:
+        if self.sms_per_rank(self._device) < 1:
             raise SyncopateError(
                 f"world_size={world_size} ranks do not fit on GPU {self._device}, which has too few SMs; use fewer"
             )
@@ -83,7 +83,7 @@ class LocalGroup:
         """Always."""
         return True
 
-    def ctas_per_rank(self, device: int) -> int:
+    def sms_per_rank(self, device: int) -> int:
         """An equal share of the SMs that are not kept free."""
         return (cuda.multiprocessors(device) - self._free_sms) // self._world_size
 

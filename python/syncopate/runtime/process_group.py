@@ -125,7 +125,7 @@ class ProcessGroup:
         """Only a rank with itself: symmetric memory wants one GPU per process."""
         return rank == other
 
-    def ctas_per_rank(self, device: int) -> int:
+    def sms_per_rank(self, device: int) -> int:
         """Every SM."""
         return cuda.multiprocessors(device)
 

@@ -118,8 +118,8 @@ class RankState:
 
         places = zip(program.buffers, addresses.buffers[rank], strict=True)
         own_buffers = {spec.name: (spec, address) for spec, address in places}
-        most_ctas = group.ctas_per_rank(self.device)
-        self._kernel = BoundKernel(program, rank, self.device, base, own_buffers, most_ctas)
+        sms = group.sms_per_rank(self.device)
+        self._kernel = BoundKernel(program, rank, self.device, base, own_buffers, sms)
         self._tensors = self._kernel.tensors
         ops = plan_engine(program, rank, addresses)
         self.engine: Engine | None = None
