@@ -73,7 +73,7 @@ def list_configs(head_dim: int, causal: bool) -> list[AttentionConfig]:
         ),
         256: ((128, 64, 8, 2, 1), (128, 32, 8, 2, 1), (128, 32, 8, 3, 1), (64, 32, 4, 2, 2)),
     }
-    chosen = AttentionConfig.choose(head_dim, masked=causal)
+    chosen = AttentionConfig.choose(head_dim)
     others = [
         AttentionConfig(bm, bn, warps, stages, late=late, ctas_per_sm=per_sm)
         for (bm, bn, warps, stages, per_sm), late in itertools.product(
