@@ -289,7 +289,10 @@ def write(stem: Path, meta: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 def format_table(meta: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """One table for each shape."""
-    lines = [f"{name} {value}" for name, value in meta.items()]
+    lines = []
+    if meta:
+        told = ", ".join(f"{name} {meta[name]}" for name in meta if name != "command")
+        lines += ["# Attention alone", "", told, "", f"    {meta['command']}"]
     for shape, of_shape in itertools.groupby(rows, key=lambda row: row["shape"]):
         lines += ["", f"**{shape}**", "", "| variant | µs | TFLOP/s | speed-up | rel. error |"]
         lines += ["|---|---|---|---|---|"]

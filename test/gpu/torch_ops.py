@@ -205,15 +205,14 @@ def captured(replays: int = 10_000) -> None:
     block, x = make_block(world_name())
     inputs = [torch.randn_like(x) for _ in range(4)]
     expected = []
-    for each in inputs:
-        with torch.no_grad():
-            x.copy_(each)
-        expected.append([out.clone() for out in gradients(block, block, x)])
+    # Gradients that were made on the default stream would bind later ones to it, which a capture forbids.
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(3):
-            gradients(block, block, x)
+        for each in inputs:
+            with torch.no_grad():
+                x.copy_(each)
+            expected.append([out.clone() for out in gradients(block, block, x)])
     torch.cuda.current_stream().wait_stream(side)
     dist.barrier()
     graph = torch.cuda.CUDAGraph()
