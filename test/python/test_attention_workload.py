@@ -2,13 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from syncopate import AttentionWorkload, Descriptor, Plan, Strategy
 from syncopate.choices import Algorithm, Realization
 from syncopate.compiler.budgets import read_resources
 from syncopate.errors import SyncopateError
-from syncopate.kernels import DecodeConfig, bind_attention
+from syncopate.kernels import AttentionConfig, DecodeConfig, bind_attention
+from syncopate.kernels.sequence_tiles import SequenceTiles
 from syncopate.plan.heads import gather_heads
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.workloads import AttentionGradients
@@ -200,3 +202,55 @@ def test_gathered_keys_go_by_engines_unless_told_otherwise():
         assert strategy == Strategy(realization=Realization.COPY_ENGINE)
     for kind in ("ulysses", "decode"):
         assert AttentionWorkload(kind, 4, 2, 64, 4096, 2).default_strategy() == Strategy()
+
+
+def moved_rows(work, config):
+    """How many rows of keys each rank gets of others."""
+    program = work.compile(Strategy(realization="copy_engine"), config=config, machine_code=False)
+    heard = [0] * work.world_size
+    for rank in range(work.world_size):
+        for row in program.rank_tables(rank)["commands"].rows():
+            if program.buffers[row["dst_buffer"]].name == "k":
+                heard[row["dst_rank"]] += row["rows"] * row["row_bytes"]
+    return [nbytes // (work.row[1] * 2) for nbytes in heard]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sequences", "causal_sequences"),
+    [
+        ("sequence_parallel", [32, 128, 32], [0, 64, 32]),
+        # Ranks get what they pass on, besides: rank 0 all of what rank 2 has.
+        ("ring", [96, 128, 64], [0, 64, 32]),
+    ],
+)
+def test_keys_go_only_where_tiles_read_them(kind, sequences, causal_sequences):
+    config = AttentionConfig(64, 32, 4, 2, 3, late=False)
+
+    def count(world, **more):
+        return moved_rows(AttentionWorkload(kind, 2, 1, 64, 64 * world, world, **more), config)
+
+    assert count(3) == [128, 128, 128]
+    assert count(3, causal=True) == [0, 64, 128]
+    # Each rank has a sequence of its own.
+    assert count(3, cu_seqlens=(0, 64, 128, 192)) == [0, 0, 0]
+    # The first sequence ends, and the second begins, in the middle of rank 1.
+    assert count(3, cu_seqlens=(0, 96, 192)) == sequences
+    assert count(3, cu_seqlens=(0, 96, 192), causal=True) == causal_sequences
+
+
+@pytest.mark.parametrize("sharding", list(Sharding))
+def test_all_keys_that_tiles_read_are_theirs(sharding):
+    """A query of a sequence takes keys of its own place, and what stands in the same step."""
+    shards = SequenceShards(500, 3, sharding)
+    bounds = (0, 33, 34, 400, 500)
+    for causal in (False, True):
+        tiles = SequenceTiles(shards, 64, 32, causal, bounds)
+        for rank in range(3):
+            read = np.zeros(512, bool)
+            for begin, end in tiles.keys(rank):
+                assert 0 <= begin < end <= 500
+                read[begin:end] = True
+            for place in (place for place in shards.positions(rank) if place >= 0):
+                first = max(bound for bound in bounds if bound <= place)
+                last = place + 1 if causal else min(bound for bound in bounds if bound > place)
+                assert read[first:last].all()

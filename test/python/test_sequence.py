@@ -53,6 +53,8 @@ def test_wrong_gathers_are_refused():
     with pytest.raises(PlanError, match="expects algorithm direct, ring or hier"):
         strategy = syncopate.Strategy(algorithm="bidirectional_ring")
         gather_sequence(plan, k, SequenceShards(64, 2), strategy)
+    with pytest.raises(PlanError, match="taken: expects an entry for each of 2 ranks, but got 1"):
+        gather_sequence(plan, k, SequenceShards(64, 2), taken=[[(0, 64)]])
 
 
 def test_plans_of_too_many_transfers_are_refused_before_they_are_written():

@@ -175,6 +175,9 @@ KINDS: dict[str, KindCase] = {
     "packed batch of three, many sequences": KindCase(
         _workload("sequence_parallel", 2, 1, 41, 2, batch=3, cu_seqlens=(0, 9, 15, 17, 20, 41))
     ),
+    "packed, one for each rank": KindCase(
+        _workload("ring", 2, 1, 192, 3, cu_seqlens=(0, 64, 128, 192))
+    ),
     "packed zig-zag": KindCase(
         _workload(
             "ring", 2, 1, 251, 2, causal=True, sharding=Sharding.ZIGZAG, cu_seqlens=(0, 100, 251)

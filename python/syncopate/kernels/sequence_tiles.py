@@ -139,6 +139,23 @@ class SequenceTiles:
             return [Steps(self._range(0))]
         return [Steps(self._range(rank), rank) for rank in range(self.shards.world_size)]
 
+    def keys(self, rank: int) -> list[tuple[int, int]]:
+        """Where the keys begin and end that tiles of a rank read: those of whole steps, masked or not."""
+        bn, steps = self.block_n, self._range(rank)
+        spans = ((int(steps(0, m)[0]), self._length(rank, m)) for m in range(self.count))
+        ranges = sorted(
+            (begin * bn, min((begin + length) * bn, self.shards.length))
+            for begin, length in spans
+            if length
+        )
+        merged: list[tuple[int, int]] = []
+        for begin, end in ranges:
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((begin, end))
+        return merged
+
     def order(self, heads: int) -> npt.NDArray[np.int64]:
         """Numbers of the tiles of all heads, of each rank, or of all alike: those with the most steps first.
 

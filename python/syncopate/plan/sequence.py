@@ -132,7 +132,9 @@ def gather_sequence(
     buffers: Buffer | Sequence[Buffer],
     shards: SequenceShards,
     strategy: Strategy | None = None,
-) -> Token:
+    *,
+    taken: Sequence[Sequence[tuple[int, int]]] | None = None,
+) -> Token | None:
     """Says that each rank holds its elements of a sequence when a call starts, and brings all to all ranks.
 
     What belongs to the same elements, such as their keys and values, comes together: one rank's of all buffers, then
@@ -145,17 +147,24 @@ def gather_sequence(
         strategy: The choices. Its algorithm is direct; a ring, by which ranks pass on what they have got while they use
             it; or hierarchical, a ring of rings: what is in a node goes around its ranks, while what the ranks at the
             same place of the node before have comes in. Ranks of a node differ in the last dimension of the mesh.
+        taken: For each rank, where the elements begin and end that its tiles take, as of causal attention, or of
+            several sequences: of each block a rank gets what is between the first and the last of them, and what it
+            passes on. If it is left out, each takes all.
 
     Returns:
-        The token that all elements are there, on every rank.
+        The token that all elements are there, or those that are taken, on every rank; None if nothing moves.
 
     Raises:
-        PlanError: A buffer has another number of rows, or the plan of ranks; the strategy has another algorithm; or a
-            rule of the plan is broken.
+        PlanError: A buffer has another number of rows, or the plan of ranks; the strategy has another algorithm;
+            `taken` has no entry for each rank; or a rule of the plan is broken.
     """
     buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
     strategy = strategy or Strategy()
     shards.check(plan, buffers)
+    if taken is not None and len(taken) != shards.world_size:
+        raise PlanError(
+            f"taken: expects an entry for each of {shards.world_size} ranks, but got {len(taken)}"
+        )
     algorithm = Algorithm(strategy.algorithm)
     if algorithm not in (Algorithm.DIRECT, Algorithm.RING, Algorithm.HIERARCHICAL):
         raise PlanError(
@@ -172,12 +181,14 @@ def gather_sequence(
     world = plan.world_size
     hierarchical = algorithm is Algorithm.HIERARCHICAL
     hands = _around_nodes(world, plan.mesh[-1]) if hierarchical else gather(world, algorithm)
-    arrived = _pass_blocks(plan, buffers, shards, hands, strategy)
-    if shards.sharding is Sharding.CONTIGUOUS:
+    everything = [[(0, shards.length)]] * shards.world_size
+    passed = _find_passed(shards, list(hands), everything if taken is None else taken)
+    arrived = _pass_blocks(plan, buffers, passed, strategy)
+    if taken is None and shards.sharding is Sharding.CONTIGUOUS:
         for buffer in buffers:
             with plan.claim(after=arrived):
                 plan.all_gather(buffer)
-    return plan.join(arrived)
+    return plan.join(arrived) if arrived else None
 
 
 def _around_nodes(world: int, places: int) -> Iterator[Hand]:
@@ -204,21 +215,45 @@ def _within(world: int, places: int, far: int, distance: int) -> Iterator[Hand]:
         yield Hand(node + (place - 1) % places, rank, origin % world)
 
 
+def _find_passed(
+    shards: SequenceShards, hands: Sequence[Hand], taken: Sequence[Sequence[tuple[int, int]]]
+) -> list[tuple[Hand, int, tuple[int, int]]]:
+    """In the order of the hands: one, where the block of it begins, and what of that block is passed.
+
+    That is what the rank takes, and what those take to which it passes the block on.
+    """
+    wanted: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    passed = []
+    # Who passes something on has got it before, so the last hands say first what is wanted.
+    for hand in reversed(hands):
+        for begin, end in reversed(shards.ranges(hand.block)):
+            own = (
+                (max(begin, first), min(end, last))
+                for first, last in taken[hand.dst]
+                if max(begin, first) < min(end, last)
+            )
+            all_of_it = [*own, *wanted.get((hand.dst, begin), ())]
+            if not all_of_it:
+                continue
+            part = min(first for first, _ in all_of_it), max(last for _, last in all_of_it)
+            wanted.setdefault((hand.src, begin), []).append(part)
+            passed.append((hand, begin, part))
+    return passed[::-1]
+
+
 def _pass_blocks(
     plan: Plan,
     buffers: Sequence[Buffer],
-    shards: SequenceShards,
-    hands: Iterable[Hand],
+    passed: Iterable[tuple[Hand, int, tuple[int, int]]],
     strategy: Strategy,
 ) -> Sequence[Token]:
-    """Brings every block to every rank."""
+    """Brings every block, or what is passed of it, to every rank."""
     arrived: dict[tuple[int, int, str], Token] = {}
-    for hand in hands:
-        for begin, end in shards.ranges(hand.block):
-            for buffer in buffers:
-                chunk, before = buffer[begin:end], arrived.get((hand.src, begin, buffer.name))
-                after = [] if before is None else [before]
-                arrived[hand.dst, begin, buffer.name] = add_transfer(
-                    plan, chunk, chunk, hand.src, hand.dst, after, strategy
-                )
+    for hand, block, (begin, end) in passed:
+        for buffer in buffers:
+            chunk, before = buffer[begin:end], arrived.get((hand.src, block, buffer.name))
+            after = [] if before is None else [before]
+            arrived[hand.dst, block, buffer.name] = add_transfer(
+                plan, chunk, chunk, hand.src, hand.dst, after, strategy
+            )
     return list(arrived.values())

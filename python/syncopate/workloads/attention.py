@@ -365,19 +365,28 @@ class AttentionWorkload:
         algorithm = Algorithm.RING if len(self.mesh) == 1 else Algorithm.HIERARCHICAL
         return dataclasses.replace(strategy, algorithm=algorithm)
 
-    def gather_keys(self, plan: Plan, strategy: Strategy) -> tuple[Buffer, Buffer]:
-        """Where `kind.gathers`: buffers `k` and `v` of a plan, of which each rank gets all."""
+    def gather_keys(
+        self, plan: Plan, strategy: Strategy, config: AttentionConfig | None = None
+    ) -> tuple[Buffer, Buffer]:
+        """Where `kind.gathers`: buffers `k` and `v` of a plan, of which each rank gets all, or what tiles read."""
+        from syncopate.kernels.sequence_tiles import SequenceTiles
         from syncopate.plan.sequence import gather_sequence
 
+        taken = None
+        if config is not None and (self.causal or self.cu_seqlens is not None):
+            blocks = (config.block_m, config.block_n)
+            tiles = SequenceTiles(self.shards, *blocks, self.causal, self.cu_seqlens)
+            taken = [tiles.keys(rank) for rank in range(self.world_size)]
+
         k, v = (plan.buffer(name, (self.sequence, self.row[1]), self.dtype) for name in "kv")
-        gather_sequence(plan, [k, v], self.shards, strategy)
+        gather_sequence(plan, [k, v], self.shards, strategy, taken=taken)
         return k, v
 
     def _gather(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
         from syncopate.kernels import bind_attention
 
         return bind_attention(
-            *self.gather_keys(plan, strategy),
+            *self.gather_keys(plan, strategy, config),
             self.batch * self.heads,
             self.head_dim,
             self.shards,
