@@ -1,4 +1,4 @@
-"""Kernels with loops inside their tiles that no pass knows of: a softmax, a linear attention, sums of squares.
+"""Kernels with loops inside their tiles that no pass knows of: a softmax, linear attentions, sums of squares.
 
 They are ordinary kernels with two markers. What is here is all that the project has of them.
 """
@@ -14,7 +14,12 @@ from sim_compile import compile_program
 import syncopate
 import syncopate.language as sy
 
-__all__ = ["build_linear_attention", "build_sums_of_squares", "build_two_pass_softmax"]
+__all__ = [
+    "build_gated_attention",
+    "build_linear_attention",
+    "build_sums_of_squares",
+    "build_two_pass_softmax",
+]
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
@@ -118,6 +123,65 @@ def build_linear_attention(world: int, length: int, strategy: syncopate.Strategy
     }
     return compile_program(
         linear_attention,
+        plan,
+        bind=bind,
+        tiles=(2,),
+        ctas=2,
+        strategy=strategy,
+        options={"num_warps": 4, "num_stages": 2},
+    )
+
+
+@triton.jit(do_not_specialize=["LENGTH"])
+def gated_attention(
+    k_desc,
+    v_desc,
+    decay_ptr,
+    state_ptr,
+    LENGTH,
+    C: tl.constexpr,
+    D: tl.constexpr,
+    HEADS: tl.constexpr,
+):
+    """The state that gated linear attention ends with: each chunk fades what stands, by what its own decays say."""
+    h, _ = sy.tile(tl.program_id(0), tl.program_id(0))
+    begin, end = sy.steps(0, tl.cdiv(LENGTH, C), ordered=True)
+    state = tl.zeros((D, D), tl.float32)
+    for i in tl.range(begin, end):
+        n = sy.step(i)
+        rows = n * C + tl.arange(0, C)
+        g = tl.load(decay_ptr + rows * HEADS + h, mask=rows < LENGTH, other=0.0)
+        faded = tl.cumsum(g, 0)
+        whole = tl.sum(g, 0)
+        k = k_desc.load([n * C, h * D])
+        v = v_desc.load([n * C, h * D])
+        left = (k.to(tl.float32) * tl.exp(whole - faded)[:, None]).to(k.dtype)
+        state = tl.dot(left.T, v, state * tl.exp(whole))
+    inside = tl.arange(0, D)
+    at = (h * D + inside)[:, None] * D + inside[None, :]
+    tl.store(state_ptr + at, state)
+
+
+def build_gated_attention(world: int, length: int, strategy: syncopate.Strategy) -> Any:
+    """The last state of two heads, f32 [2 · 16, 16], of keys, values and logarithms of decays that are gathered."""
+    plan = syncopate.Plan("gated_attention", [world])
+    k, v = (plan.buffer(name, (length, 32), "f16", shard_axis=0) for name in "kv")
+    decay = plan.buffer("decay", (length, 2), "f32", shard_axis=0)
+    for buffer in (k, v, decay):
+        plan.all_gather(buffer)
+    state = syncopate.Tensor("state", (32, 16), "f32", output=True)
+    bind = {
+        "k_desc": syncopate.Descriptor(k, (16, 16)),
+        "v_desc": syncopate.Descriptor(v, (16, 16)),
+        "decay_ptr": syncopate.Pointer(decay),
+        "state_ptr": syncopate.Pointer(state),
+        "LENGTH": length,
+        "C": 16,
+        "D": 16,
+        "HEADS": 2,
+    }
+    return compile_program(
+        gated_attention,
         plan,
         bind=bind,
         tiles=(2,),

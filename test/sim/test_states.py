@@ -5,7 +5,12 @@ import pytest
 from edited_tables import refuse_tables
 from faults_tables import tables
 from sim_compile import compile_program
-from sim_states import build_linear_attention, build_sums_of_squares, build_two_pass_softmax
+from sim_states import (
+    build_gated_attention,
+    build_linear_attention,
+    build_sums_of_squares,
+    build_two_pass_softmax,
+)
 from sim_steps import gemm_along_k
 from sim_table import options_of
 
@@ -78,6 +83,29 @@ def test_linear_attention_keeps_the_order_of_its_steps(world, strategy):
         for own, o in zip(shards, result.outputs[0]["o"], strict=True):
             wanted = expected[own]
             assert np.abs(o[: len(wanted), head] - wanted).max() < 2e-2
+
+
+@pytest.mark.parametrize(("world", "strategy"), WORLDS)
+def test_state_that_fades_has_keys_in_their_order(world, strategy):
+    length = 27 * world + 2
+    program = build_gated_attention(world, length, strategy)
+    generator = np.random.default_rng(6)
+    k, v = (generator.standard_normal((length, 32)).astype(np.float16) / 4 for _ in "kv")
+    decay = -generator.random((length, 2)).astype(np.float32) / 8
+    rows = -(-length // world)
+    cuts = range(rows, length, rows)
+    given = {"k": k, "v": v, "decay": decay}
+    result = simulate(program, {name: np.split(x, cuts) for name, x in given.items()}, seed=1)
+    assert result.verdict.ok, result.verdict
+    expected = np.zeros((2, 16, 16))
+    for place in range(length):
+        for head, state in enumerate(expected):
+            own = slice(16 * head, 16 * head + 16)
+            state *= np.exp(float(decay[place, head]))
+            state += np.outer(k[place, own].astype(np.float64), v[place, own])
+    for state in result.outputs[0]["state"]:
+        # Keys are rounded to f16 once more after they have faded.
+        assert np.abs(state - expected.reshape(32, 16)).max() < 2e-3
 
 
 @pytest.mark.parametrize(("world", "strategy"), WORLDS[:2])
