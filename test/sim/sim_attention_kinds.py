@@ -105,6 +105,8 @@ class KindCase:
             np.zeros((work.batch * work.heads, work.sequence)),
         )
         for begin, end in itertools.pairwise(bounds):
+            if begin == end:
+                continue
             places = np.arange(end - begin) if work.causal else None
             parts = (whole[name][begin:end] for name in "qkv")
             wanted[begin:end], logs[:, begin:end] = attend(*parts, places, work.head_dim)
@@ -175,6 +177,23 @@ KINDS: dict[str, KindCase] = {
     "packed batch of three, many sequences": KindCase(
         _workload("sequence_parallel", 2, 1, 41, 2, batch=3, cu_seqlens=(0, 9, 15, 17, 20, 41))
     ),
+    # All keys are in one step, and some ranks have no rows.
+    "causal ring, ranks without rows": KindCase(_workload("ring", 2, 1, 5, 8, causal=True)),
+    "packed, ranks without rows": KindCase(
+        _workload("sequence_parallel", 2, 1, 5, 8, cu_seqlens=(0, 2, 2, 3, 5))
+    ),
+    "causal, ranks without rows, several steps": KindCase(
+        _workload("sequence_parallel", 2, 1, 41, 7, causal=True, batch=2)
+    ),
+    "packed double ring, ragged": KindCase(
+        _workload("ring", 2, 1, 205, 6, causal=True, node_size=3, cu_seqlens=(0, 17, 90, 91, 205))
+    ),
+    "packed zig-zag of eight": KindCase(
+        _workload("ring", 2, 1, 509, 8, sharding=Sharding.ZIGZAG, cu_seqlens=(0, 100, 101, 509)),
+        _strategy(direction="pull"),
+    ),
+    "groups of three heads": KindCase(_workload("ring", 6, 2, 70, 3, causal=True)),
+    "seven heads, a key for each rank": KindCase(_workload("sequence_parallel", 7, 7, 3, 3)),
     "packed, one for each rank": KindCase(
         _workload("ring", 2, 1, 192, 3, cu_seqlens=(0, 64, 128, 192))
     ),
@@ -200,6 +219,9 @@ KINDS: dict[str, KindCase] = {
         _workload("ulysses", 2, 2, 101, 2), _strategy(realization="copy_engine")
     ),
     "decode": KindCase(_workload("decode", 4, 2, 139, 2, batch=3), config=_DECODE),
+    "decode, fewer keys than ranks": KindCase(
+        _workload("decode", 7, 7, 3, 4, batch=2), config=_DECODE
+    ),
     "decode, pulled": KindCase(
         _workload("decode", 6, 1, 150, 3, batch=2), _strategy(direction="pull"), _DECODE
     ),

@@ -33,6 +33,19 @@ def test_attention_is_sound_and_right(case):
                     assert all(np.array_equal(first, other) for other in others)
 
 
+@pytest.mark.parametrize("name", ["packed zig-zag", "groups of three heads", "ulysses, causal"])
+def test_scores_of_ten_thousands_neither_overflow_nor_vanish(name):
+    case = KINDS[name]
+    (inputs,) = case.draw(3, 1)
+    inputs["q"] = [q * np.float16(3000) for q in inputs["q"]]
+    result = simulate(case.build(), [inputs], seed=1)
+    assert result.verdict.ok, result.verdict
+    out, lse = case.errors(inputs, result.outputs[0])
+    assert out < OUT
+    # Scores are rounded to 24 bits.
+    assert lse < 1e-2
+
+
 def _visited(tiles, rank):
     """The pairs of a query's place and a step that the tiles of a rank have."""
     places = tiles.shards.positions(rank)

@@ -140,7 +140,12 @@ class SequenceTiles:
         return [Steps(self._range(rank), rank) for rank in range(self.shards.world_size)]
 
     def keys(self, rank: int) -> list[tuple[int, int]]:
-        """Where the keys begin and end that tiles of a rank read: those of whole steps, masked or not."""
+        """Where the keys begin and end that tiles of a rank read: those of whole steps, masked or not.
+
+        Where one step has all keys, what is read does not depend on steps, and tiles without any are taken to read it.
+        """
+        if self.shards.length <= self.block_n:
+            return [(0, self.shards.length)]
         bn, steps = self.block_n, self._range(rank)
         spans = ((int(steps(0, m)[0]), self._length(rank, m)) for m in range(self.count))
         ranges = sorted(
