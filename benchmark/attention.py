@@ -73,7 +73,7 @@ def list_configs(head_dim: int, causal: bool) -> list[AttentionConfig]:
         ),
         256: ((128, 64, 8, 2, 1), (128, 32, 8, 2, 1), (128, 32, 8, 3, 1), (64, 32, 4, 2, 2)),
     }
-    chosen = AttentionConfig.choose(head_dim, masked=causal)
+    chosen = AttentionConfig.choose(head_dim)
     others = [
         AttentionConfig(bm, bn, warps, stages, late=late, ctas_per_sm=per_sm)
         for (bm, bn, warps, stages, per_sm), late in itertools.product(
@@ -289,7 +289,10 @@ def write(stem: Path, meta: dict[str, Any], rows: list[dict[str, Any]]) -> None:
 
 def format_table(meta: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """One table for each shape."""
-    lines = [f"{name} {value}" for name, value in meta.items()]
+    lines = []
+    if meta:
+        told = ", ".join(f"{name} {meta[name]}" for name in meta if name != "command")
+        lines += ["# Attention alone", "", told, "", f"    {meta['command']}"]
     for shape, of_shape in itertools.groupby(rows, key=lambda row: row["shape"]):
         lines += ["", f"**{shape}**", "", "| variant | µs | TFLOP/s | speed-up | rel. error |"]
         lines += ["|---|---|---|---|---|"]

@@ -117,7 +117,7 @@ def measure_row(
     finalists += [anything] if anything else []
     alone, finals = bench.compare(list(dict.fromkeys(finalists)), options.rounds, options.calls)
     ready = list(measure_orders(study, bench, default)) if even else []
-    study.note_wrong(bench)
+    study.note_wrong(bench.workload.name, bench.wrong)
     bench.close()
     best = min(finals, key=lambda one: finals[one].us, default=None)
     return {

@@ -136,7 +136,7 @@ def measure_row(
     bases = bench.survey(base_trials(workload, options.comm_ctas), 2 * options.few)
     first, _ = bench.compare([], options.few, 1)
     if not bases:
-        study.note_wrong(bench)
+        study.note_wrong(bench.workload.name, bench.wrong)
         bench.close()
         return {"kind": kind.value, "shape": list(shape), "cublas_nccl_us": first.cublas_nccl_us}
     base = min(bases, key=lambda trial: bases[trial].us)
@@ -166,7 +166,7 @@ def measure_row(
     ranked = sorted(tried, key=lambda groups: tried[groups].us)[:FINALISTS]
     finalists = [base.having(waves=groups) for groups in dict.fromkeys([*ranked, *known])]
     alone, finals = bench.compare(finalists, options.rounds, options.calls)
-    study.note_wrong(bench)
+    study.note_wrong(bench.workload.name, bench.wrong)
     bench.close()
     measured = {groups: finals[one] for one in finals if (groups := one.strategy.waves)}
     steps = dataclasses.replace(model, gemm_us=alone.gemm_us, curve=plain, comm_sms=0)
@@ -268,7 +268,7 @@ def measure_one_wave(study: Study, kind: GemmKind, shape: tuple[int, int, int]) 
         trials[one]: found.us
         for one, found in bench.survey(list(trials), study.options.few).items()
     }
-    study.note_wrong(bench)
+    study.note_wrong(bench.workload.name, bench.wrong)
     bench.close()
     ones = fit_groups((1,), waves)
     best = min(tried, key=tried.__getitem__, default=None)

@@ -120,7 +120,7 @@ def measure_kind(study: Study, kind: GemmKind, seconds: float) -> dict[str, Any]
     before = bench.survey([default], options.few)
     tried = bench.survey(trials, options.few, over)
     after = bench.survey([default], options.few)
-    study.note_wrong(bench)
+    study.note_wrong(bench.workload.name, bench.wrong)
     bench.close()
     return {
         "kind": kind.value, "shape": list(workload.shape), **dataclasses.asdict(alone),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import math
 import os
 import sys
@@ -24,6 +25,7 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
+from benchmark.attention import name_config
 from benchmark.common import report
 from benchmark.common.forecast import (
     Forecast,
@@ -54,9 +56,9 @@ TOLERANCE: Final = 1e-2
 INNER: Final = 2
 """Ranks of the inner rings."""
 
-OURS_US: Final = 2283.0
-CUDNN_US: Final = 1628.0
-"""Of our kernel and of cuDNN's at sequence 8192, 32 heads of 128, bf16, without a mask, on one H200 (docs/results)."""
+MEASURED: Final = Path(__file__).parent.parent / "docs" / "results" / "attention-w1-h200.json"
+"""What `benchmark/attention.py` has measured on one H200."""
+MEASURED_SHAPE: Final = "8192x32x32x128"
 MEASURED_LENGTH: Final = 8192
 MEASURED_HEADS: Final = 32
 
@@ -100,14 +102,20 @@ def received_bytes(workload: AttentionWorkload) -> int:
     return 2 * part * (workload.world_size - 1)
 
 
+@functools.cache
+def read_measured() -> dict[str, float]:
+    """Microseconds of attention alone at `MEASURED_SHAPE`, by what computes it."""
+    rows = json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]
+    return {row["variant"]: row["us"] for row in rows if row["shape"] == MEASURED_SHAPE}
+
+
 def tile_cost(workload: AttentionWorkload, config: AttentionConfig) -> KernelCost:
     """A tile walks all keys, at the rate of our kernel where it was measured."""
-    measured = AttentionConfig.choose(workload.head_dim)
-    tiles = MEASURED_HEADS * math.ceil(MEASURED_LENGTH / measured.block_m)
-    per_key = OURS_US / math.ceil(tiles / 132) / MEASURED_LENGTH / measured.block_m
+    tiles = MEASURED_HEADS * math.ceil(MEASURED_LENGTH / config.block_m)
+    rounds = math.ceil(tiles / (132 * config.ctas_per_sm))
+    per_key = read_measured()[name_config(config)] / rounds / MEASURED_LENGTH
     return KernelCost(
-        per_key * workload.sequence * config.block_m,
-        tile_bytes=config.block_m * workload.head_dim * 2,
+        per_key * workload.sequence, tile_bytes=config.block_m * workload.head_dim * 2
     )
 
 
@@ -115,13 +123,10 @@ def forecast(
     name: str, workload: AttentionWorkload, machine: Machine, strategies: Sequence[Strategy]
 ) -> Iterator[Forecast]:
     """The rows of a workload."""
-    config, ranks = workload.choose_config(), workload.world_size
-    assert isinstance(config, AttentionConfig)
-    cost = tile_cost(workload, config)
+    ranks = workload.world_size
     # A rank has some heads for all of the sequence, or all heads for its part.
     pairs = workload.batch * workload.heads * workload.rows * workload.sequence
-    tiles = workload.batch * workload.heads * math.ceil(workload.rows / config.block_m)
-    sdpa = CUDNN_US * pairs / (MEASURED_HEADS * MEASURED_LENGTH**2)
+    sdpa = read_measured()["cudnn"] * pairs / (MEASURED_HEADS * MEASURED_LENGTH**2)
     part = workload.rows * workload.row[0] * 2
     if workload.kind is AttentionKind.ULYSSES:
         comm = 4 * machine.find_collective("all_to_all", ranks).time_us(part)
@@ -131,7 +136,11 @@ def forecast(
     if workload.kind is AttentionKind.RING:
         baselines["ring_sdpa"] = None
     for strategy in strategies:
-        us = bound = None
+        config = workload.choose_config(strategy)
+        assert isinstance(config, AttentionConfig)
+        cost, us, bound = tile_cost(workload, config), None, None
+        tiles = workload.batch * workload.heads * math.ceil(workload.rows / config.block_m)
+        alone = predict_gemm_us(machine, cost, tiles, 132 * config.ctas_per_sm)
         try:
             program = workload.compile(strategy, config=config, machine_code=False)
             us = predict(program, cost, machine).us
@@ -140,8 +149,8 @@ def forecast(
             print(f"{name} {name_strategy(strategy)}: {error}", file=sys.stderr)
         yield Forecast(
             suite=SUITE, workload=name, world_size=ranks, shape=shape_of(workload), variant=name_strategy(strategy),
-            default=strategy == Strategy(), us=us, error=None, bound_us=bound,
-            gemm_us=min(sdpa, predict_gemm_us(machine, cost, tiles)), comm_us=comm,
+            default=strategy == workload.default_strategy(), us=us, error=None, bound_us=bound,
+            gemm_us=min(sdpa, alone), comm_us=comm,
             link_us=received_bytes(workload) / (machine.topology.link_gbps * 1e3), baselines=baselines,
         )  # fmt: skip
 
@@ -204,8 +213,8 @@ def measure(
             suite=SUITE, workload=name, world_size=session.world_size, dtype=workload.dtype,
             **dict(zip("MNK", shape_of(workload), strict=True)), variant=way.name,
             realization=way.name.split("/")[0], direction=way.name.split("/")[1], splits=0,
-            default=way.name == name_strategy(Strategy()), us=way.us, gemm_us=alone.us, local_gemm_us=None,
-            comm_us=comm.us, link_us=received_bytes(workload) / peak * 1e6,
+            default=way.name == name_strategy(workload.default_strategy()), us=way.us,
+            gemm_us=alone.us, local_gemm_us=None, comm_us=comm.us, link_us=received_bytes(workload) / peak * 1e6,
             baselines={each.name: each.us for each in timed}, rel_err=errors[way.name],
             calls_checked=options.calls, spread=abs(timed[0].us / again.us - 1), host_us=host_us,
             predicted_us=predicted.get(way.name),

@@ -63,7 +63,7 @@ def main() -> int:
             rows.append({"kind": kind.value, "shape": list(workload.shape), **row})
             missing.remove(f"{kind.value} {row['name']}")
             study.write(rows, missing)
-        study.note_wrong(bench)
+        study.note_wrong(bench.workload.name, bench.wrong)
         bench.close()
     study.write(rows, missing)
     return study.close()

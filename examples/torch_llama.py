@@ -13,8 +13,8 @@ and says how many tokens a second of prompts and of answers each computes. The w
 * fused_sums (serve): the same, but for those sums, which `matmul_all_reduce` computes.
 * async_tp (train, on GPUs): plain, compiled by torch with its AsyncTP.
 
-Without GPUs processes talk by gloo and operators are a product and a collective: that checks results, in float32, and
-times mean nothing then. It ends with 1 if results differ by more than the element type's error.
+Without GPUs processes talk by gloo and operators are a product and a collective: that checks results, in float32, of a
+smaller model, and times mean nothing then. It ends with 1 if results differ by more than the element type's error.
 """
 
 import argparse
@@ -39,6 +39,14 @@ import syncopate.torch as st
 LOSS_TOLERANCE = {torch.bfloat16: 1e-2, torch.float32: 1e-5}
 LOGITS_TOLERANCE = {torch.bfloat16: 3e-2, torch.float32: 1e-5}
 """How far losses, and the norm of logits, may be off: some units of the type, for sums are rounded in another order."""
+
+SIZES = {
+    "layers": 4, "features": 4096, "hidden": 14336, "heads": 32, "kv-heads": 8, "vocabulary": 32768, "sequence": 4096,
+    "seed": 0,
+}  # fmt: skip
+SIZES_WITHOUT_GPUS = {
+    "layers": 2, "features": 64, "hidden": 96, "heads": 4, "kv-heads": 2, "vocabulary": 128, "sequence": 16, "seed": 0
+}  # fmt: skip
 
 MEASURED = {
     "train": "a step forward and backward with AdamW on the slowest rank; the median of the later half of the steps",
@@ -419,18 +427,10 @@ def read_options(on_gpus: bool) -> argparse.Namespace:
         command.add_argument(
             "--ways", type=Way, nargs="+", default=ways, help="compared with the first one"
         )
-        for name, size in (
-            ("layers", 4),
-            ("features", 4096),
-            ("hidden", 14336),
-            ("heads", 32),
-            ("kv-heads", 8),
-            ("vocabulary", 32768),
-            ("sequence", 4096),
-            ("batch", 2 if command is training else 8),
-            ("seed", 0),
-        ):
+        for name, size in (SIZES if on_gpus else SIZES_WITHOUT_GPUS).items():
             command.add_argument(f"--{name}", type=int, default=size)
+        batch = (2 if command is training else 8) if on_gpus else 2
+        command.add_argument("--batch", type=int, default=batch)
         command.add_argument("--out", type=Path, help="a file for the report, in JSON")
     options = parser.parse_args()
     if "LOCAL_RANK" not in os.environ:

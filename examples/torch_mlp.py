@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 examples/torch_mlp.py
 
-On GPUs it also says what a step takes; where there are none, processes talk by gloo, and operators are a product and a
-collective. Both ways start from the same weights and see the same tokens, so losses have to agree.
+On GPUs it also says what a step takes; where there are none, processes talk by gloo, operators are a product and a
+collective, and sizes are small. Both ways start from the same weights and see the same tokens, so losses have to agree.
 """
 
 import argparse
@@ -79,10 +79,12 @@ def train(fused: bool, device: torch.device, options: argparse.Namespace) -> lis
 
 def main() -> None:
     """One rank, started by torchrun."""
+    on_gpus = torch.cuda.is_available()
+    tokens, features, hidden = (8192, 4096, 14336) if on_gpus else (256, 64, 224)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tokens", type=int, default=8192)
-    parser.add_argument("--features", type=int, default=4096)
-    parser.add_argument("--hidden", type=int, default=14336)
+    parser.add_argument("--tokens", type=int, default=tokens)
+    parser.add_argument("--features", type=int, default=features)
+    parser.add_argument("--hidden", type=int, default=hidden)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
     options = parser.parse_args()
@@ -91,7 +93,6 @@ def main() -> None:
             "expects several ranks; start it by torchrun --nproc-per-node 2 examples/torch_mlp.py"
         )
 
-    on_gpus = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpus else torch.device("cpu")
     if on_gpus:
         torch.cuda.set_device(device)

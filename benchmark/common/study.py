@@ -127,9 +127,9 @@ class Study:
         left: float = self.options.budget - self.elapsed
         return max(left, 0.0) / max(parts, 1)
 
-    def note_wrong(self, bench: Bench) -> None:
-        """Keeps what was wrong, for the document and the exit status."""
-        self._wrong += [f"{bench.workload.name}: {what}" for what in bench.wrong]
+    def note_wrong(self, name: str, wrong: Iterable[str]) -> None:
+        """Keeps what of a workload was wrong, for the document and the exit status."""
+        self._wrong += [f"{name}: {what}" for what in wrong]
 
     def say(self, text: str) -> None:
         """Prints on rank 0, with the time."""

@@ -142,7 +142,7 @@ def _import(arguments: argparse.Namespace) -> Outcome:
     from syncopate.tune import Entry
 
     try:
-        text = arguments.file.read_text(encoding="utf-8")
+        text = arguments.file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise SyncopateError(f"file: cannot read {str(arguments.file)!r}: {error}") from None
     try:

@@ -133,6 +133,11 @@ def test_mixed_plan_in_a_graph(groups, algorithm, mix):
     run_graph(mixed_workload(2, algorithm, mix, GEMM_SIZES[1], ctas), group)
 
 
+@pytest.mark.parametrize("realization", [Realization.LDST_COLOCATED, Realization.COPY_ENGINE])
+def test_gather_in_a_graph_ten_thousand_times(groups, realization):
+    run_graph(gather(groups(2), "push", realization, ODD), groups(2), replays=10_000)
+
+
 @pytest.mark.parametrize(("algorithm", "realization"), GATHER_CASES)
 def test_gather_in_a_graph(groups, algorithm, realization):
     run_graph(gather(groups(2), algorithm, realization, ODD), groups(2))

@@ -26,7 +26,36 @@ ONE_RANK = """module {
 }
 """
 
+ONE = '<["x"=1]>'
+ALONE = f"""module @m {{
+  sdy.mesh @mesh = {ONE}
+  func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{"x"}}, {{}}]>}}) -> tensor<8x8xf32> {{
+    %4 = sdy.sharding_constraint %a <@mesh, [{{}}, {{"x"}}]> : tensor<8x8xf32>
+    return %4 : tensor<8x8xf32>
+  }}
+}}
+"""
+ON_ONE = '%a <@mesh, [{}, {"x"}]>'
+
 SHARDY = {
+    "nothing on one rank moves": (ALONE, None, None, "layouts that differ, but there are none", "module"),
+    "axis that is none, on one rank": (ALONE, ON_ONE, '%a <@mesh, [{"z"}, {}]>', "the mesh, x, but got 'z'", "%4"),
+    "axis twice, on one rank": (ALONE, ON_ONE, '%a <@mesh, [{"x"}, {"x"}]>', "each axis once, but got 'x'", "%4"),
+    "too few dimensions, on one rank": (ALONE, ON_ONE, "%a <@mesh, [{}]>", "expects 2 dimensions, but got 1", "%4"),
+    "one rank of several": (
+        GOOD,
+        OUT,
+        "%3 <mesh<[], device_ids=[1]>, []>",
+        "what lies on one rank alone in no function with shardings on 4",
+        "%4",
+    ),
+    "several devices without axes": (
+        GOOD,
+        OUT,
+        "%3 <mesh<[], device_ids=[1, 2]>, []>",
+        "expects one device where there are no axes",
+        "%4",
+    ),
     "one rank": (ONE_RANK, None, None, "layouts that differ, but there are none", "module"),
     "mesh without axes": (GOOD, AXES, "<>", r"sdy.mesh: expects axes <\[", "sdy.mesh"),
     "mesh without name": (GOOD, "@mesh = <", "<", "sdy.mesh: expects a name and axes", "sdy.mesh"),

@@ -289,6 +289,29 @@ def mscclpp_pairs_all_to_all(ranks: int) -> str:
     return file.text()
 
 
+def mscclpp_broadcast(ranks: int, root: int, *, in_place: bool = True) -> str:
+    """Two chunks go from the root around; every rank waits for them before it passes them on."""
+    file = MscclppFile("broadcast", ranks, (2, 2, 0), in_place=in_place)
+    if not in_place:
+        for chunk in range(2):
+            file.add(root, (root + 1) % ranks, "copy", f"i{chunk}", f"o{chunk}")
+    for chunk in range(2):
+        for step in range(ranks - 1):
+            rank, there = (root + step) % ranks, (root + step + 1) % ranks
+            if step:
+                file.add(rank, (rank - 1) % ranks, "wait")
+                file.add(rank, (rank - 1) % ranks, "sem_release", semaphore_ids=[0])
+                file.add(rank, there, "sem_acquire", semaphore_ids=[0])
+            memory = "i" if step == 0 else "o"
+            file.add(rank, there, "put", f"{memory}{chunk}", f"+o{chunk}")
+            file.add(rank, there, "signal")
+    for _ in range(2):
+        file.add((root - 1) % ranks, (root - 2) % ranks, "wait")
+    for gpu in file.content["gpus"]:
+        gpu["semaphores"] = [{"init_value": 0}]
+    return file.text()
+
+
 def taccl_file(
     name: str,
     ranks: int,

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from syncopate import AttentionWorkload, Descriptor, Plan, Strategy
-from syncopate.choices import Algorithm
+from syncopate.choices import Algorithm, Realization
+from syncopate.compiler.budgets import read_resources
 from syncopate.errors import SyncopateError
 from syncopate.kernels import DecodeConfig, bind_attention
 from syncopate.plan.heads import gather_heads
@@ -171,3 +172,31 @@ def test_sums_of_several_nodes_go_around_one_ring():
     )
     assert first.strategy.algorithm is Algorithm.HIERARCHICAL
     assert second.strategy.algorithm is Algorithm.RING
+
+
+@pytest.mark.parametrize(
+    "realization", ["copy_engine", "ldst_colocated", "tma_colocated", "tma_dedicated"]
+)
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_chosen_tiles_fit_beside_roles(head_dim, realization):
+    work = AttentionWorkload("ring", 4, 2, head_dim, 4096, 2, causal=True)
+    strategy = Strategy(realization=realization)
+    program = work.compile(strategy)
+    config = work.choose_config(strategy)
+    assert program.num_ctas + program.comm_ctas == 132 * config.ctas_per_sm
+    used = read_resources(program.image.cubin)
+    assert used.registers * 32 * program.image.num_warps * config.ctas_per_sm <= 65536
+    assert config.ctas_per_sm * (program.image.shared_bytes + 1024) <= 228 * 1024
+
+
+def test_packed_sequences_of_wide_heads_fit_beside_a_role():
+    work = AttentionWorkload("ring", 4, 2, 256, 4096, 2, causal=True, cu_seqlens=(0, 1000, 4096))
+    assert work.compile(Strategy(realization="ldst_colocated")).image.cubin
+
+
+def test_gathered_keys_go_by_engines_unless_told_otherwise():
+    for kind in ("ring", "sequence_parallel"):
+        strategy = AttentionWorkload(kind, 4, 2, 64, 4096, 2).default_strategy()
+        assert strategy == Strategy(realization=Realization.COPY_ENGINE)
+    for kind in ("ulysses", "decode"):
+        assert AttentionWorkload(kind, 4, 2, 64, 4096, 2).default_strategy() == Strategy()

@@ -192,6 +192,8 @@ def test_accumulators_that_do_not_fit_name_registers():
         ({"target": 90}, "target: expects a name such as sm_90"),
         ({"tiles": 4}, "tiles: expects a sequence of integers"),
         ({"ctas": "8"}, "ctas: expects an integer"),
+        ({"ctas_per_sm": 0}, "ctas_per_sm: expects an integer in [1, 32], but got 0"),
+        ({"ctas_per_sm": 2.0}, "ctas_per_sm: expects an integer in [1, 32], but got 2.0"),
         ({"options": {"num_warp": 4}}, "options: Triton has no option 'num_warp'"),
         ({"options": {"num_warps": 3}}, "options: num_warps expects a power of two"),
         ({"options": {"num_warps": "4"}}, "options: num_warps expects an integer"),

@@ -75,6 +75,23 @@ def test_export_writes_a_file_that_import_takes(form, ring, tmp_path, capsys):
     assert "expects all_reduce, as collective says, but got all_gather" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("form", ["msccl-xml", "mscclpp-json", "taccl-json"])
+def test_a_mark_in_front_of_the_text_is_read_past(form, tmp_path, capsys):
+    """UTF-8 as editors on Windows save it."""
+    name = next(name for name, (known, _, _) in FILES.items() if known == form)
+    file, marked = tmp_path / "plan", tmp_path / "marked"
+    file.write_text(FILES[name][2](2), encoding="utf-8")
+    marked.write_text(FILES[name][2](2), encoding="utf-8-sig")
+    texts = []
+    for path in (file, marked):
+        assert main(["import", str(path), "--from", form]) == 0
+        texts.append(capsys.readouterr().out.replace(str(path), "file"))
+    assert texts[0] == texts[1]
+    plan = tmp_path / "plan.mlir"
+    plan.write_text(texts[0], encoding="utf-8-sig")
+    assert main(["export", str(plan), "--to", "msccl-xml"]) == 0
+
+
 def test_export_takes_a_python_file_that_builds_the_plan(tmp_path, capsys):
     file = tmp_path / "gather.py"
     lines = ["from syncopate import Plan", "", "plan = Plan('gather', mesh=[2])"]

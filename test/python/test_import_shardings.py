@@ -196,6 +196,15 @@ def test_what_shardy_moves_is_between_two_layouts(line):
     assert f"chunk.{word} " in exchange.build().plan.text
 
 
+def test_mesh_without_axes_says_nothing():
+    line = "%0 = sdy.sharding_constraint %arg1 <@mesh, [{}, {}]> : tensor<32x48xbf16>"
+    text = module([line, DOT.format("").replace("%arg1,", "%0,")])
+    more = "%arg2: tensor<8xbf16> {sdy.sharding = #sdy.sharding<mesh<[]>, [{}]>}, %arg0: "
+    marked = text.replace("%arg0: ", more, 1)
+    assert marked != text
+    assert read_exchanges(marked, "stablehlo", "f") == read_exchanges(text, "stablehlo", "f")
+
+
 @pytest.mark.parametrize(
     ("sharding", "sizes", "offsets"),
     [

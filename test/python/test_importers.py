@@ -12,6 +12,7 @@ from import_files import (
     msccl_ring_all_gather,
     msccl_ring_all_reduce,
     msccl_ring_reduce_scatter,
+    mscclpp_broadcast,
 )
 from import_programs import all_gemms, expect_collective
 
@@ -192,6 +193,29 @@ def test_gemm_is_fused_with_an_imported_file(case):
             assert np.abs(found[rank] - right).max() < 1e-2 * np.abs(right).max()
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("root", [0, 2])
+def test_broadcast_of_mscclpp_begins_where_it_can(root, in_place):
+    """Such a file names no root: the rank from which its steps reach all is the one."""
+    steps = read_steps(mscclpp_broadcast(3, root, in_place=in_place), "mscclpp-json")
+    assert (steps.collective, steps.root, steps.chunks) == (Collective.BROADCAST, root, 2)
+    plan = emit_plan(steps, (5, 4), "i64").plan
+    assert ("chunk.broadcast" in plan.text) == in_place
+    whole = np.random.default_rng().integers(-99, 99, (5, 4))
+    given = [whole if rank == root else whole[:0] for rank in range(3)]
+    memory = interpret_plan(plan.text, {"data" if in_place else "input": given})
+    for found in memory["data" if in_place else "output"]:
+        np.testing.assert_array_equal(found.data, whole)
+
+
+def test_broadcast_that_does_not_bring_all_is_refused():
+    steps = read_steps(mscclpp_broadcast(2, 1).replace('"index": 1', '"index": 0'), "mscclpp-json")
+    with pytest.raises(
+        PlanError, match=r"written is no broadcast: in the end, data\[1\] of rank 0"
+    ):
+        emit_plan(steps, (4, 4), "f32")
+
+
 def test_errors_of_the_plan_point_into_the_file():
     steps = read_steps(msccl_ring_all_gather(2), "msccl-xml", "ring.xml")
     with pytest.raises(PlanError, match=r"shape: expects positive sizes, but got \[0, 8\]"):
@@ -212,7 +236,10 @@ def test_errors_of_the_plan_point_into_the_file():
     ("change", "said"),
     [
         (lambda plan, a: None, "expects a plan with one collective, or one chunk.claim, but got 0"),
-        (lambda plan, a: plan.broadcast(a, root=0), "expects no chunk.broadcast"),
+        (
+            lambda plan, a: plan.broadcast(a, root=0),
+            "expects no chunk.broadcast, which MSCCL's XML has not",
+        ),
         (
             lambda plan, a: plan.all_gather(a, group=[1, 0]),
             "expects a collective of all ranks, in their order",

@@ -54,7 +54,7 @@ def test_config_counts_tiles():
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_attention_compiles(dtype, head_dim, causal):
-    config = AttentionConfig.choose(head_dim, masked=causal)
+    config = AttentionConfig.choose(head_dim)
     blocks = {"q": config.block_m, "k": config.block_n, "v": config.block_n, "o": config.block_m}
     constexprs = {
         "BLOCK_M": config.block_m,

@@ -12,6 +12,7 @@ from syncopate.cli import main
 from syncopate.model.fabric_file import find_fabric
 from syncopate.show.plan_show import PlanShow
 from syncopate.show.plan_transfers import read_transfers
+from syncopate.show.svg import INK
 from syncopate.show.views import View
 
 pytestmark = pytest.mark.any_triton
@@ -62,6 +63,30 @@ def test_pictures_are_documents_with_every_transfer(view):
     shown = bars(svg)
     # By rank and time, each transfer stands at its sender and at its receiver; those wide enough have a label, too.
     assert shown == expected[view] if view is not View.RANKS else shown >= expected[view]
+
+
+def test_sums_have_an_edge_and_colours_are_explained_in_large_pictures_too():
+    """Where there are too many transfers for tooltips, each colour is one element."""
+    plan = Plan("large", [48])
+    a = plan.buffer("a", (48, 8), "f16")
+    made = [plan.produce(a[:], rank=rank) for rank in range(48)]
+    plan.reduce_scatter(a, after=made, algorithm="direct")
+    svg = PlanShow(plan.text).draw(View.RANKS)
+    edges = re.findall(rf'<path d="([^"]*)" fill="{INK}"', svg)
+    assert sum(edge.count("M") for edge in edges) == 2 * 48 * 47
+    assert "Every 8th rank has the same colour." in svg
+
+
+def test_words_above_a_graph_of_one_column_have_room():
+    plan = Plan("broadcast_by_direct_puts", [8])
+    a = plan.buffer("a", (8, 8), "f16")
+    plan.input(a[:], rank=0)
+    plan.broadcast(a, root=0, algorithm="direct")
+    root = ElementTree.fromstring(PlanShow(plan.text).draw(View.DEPENDENCES))
+    width = float(root.attrib["width"])
+    for text in root.iter("{http://www.w3.org/2000/svg}text"):
+        letters = 0.5 * float(text.attrib["font-size"]) * len("".join(text.itertext()))
+        assert float(text.attrib["x"]) + letters <= width
 
 
 def test_plan_without_kernel_has_no_schedule_but_pictures():

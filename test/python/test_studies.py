@@ -183,12 +183,13 @@ DRY = {
         "--comm-ctas", 8,
     ],
     "entwine": ["--shapes", "1024x512x256,512x512x128", "--comm-ctas", 8],
+    "imported_plans": ["--shapes", "1024x512x256"],
     "sensitivity": ["--kinds", "ag_gemm"],
     "steadiness": ["--kinds", "gemm_rs"],
 }  # fmt: skip
 
 
-RANKS = {"flashoverlap": 8, "entwine": 4}
+RANKS = {"flashoverlap": 8, "entwine": 4, "imported_plans": 4}
 """Of dry runs; two of the others."""
 
 

@@ -62,3 +62,38 @@ def test_example_answers_as_plain_torch_does(tmp_path):
     for way in report["ways"].values():
         assert way["largest_logits_error"] < 1e-5
         assert way["prompt_tokens_per_second"] > 0 and way["answer_tokens_per_second"] > 0
+
+
+def test_table_has_every_way(tmp_path):
+    script = Path(__file__).parents[2] / "benchmark" / "llama.py"
+    command = [sys.executable, str(script)]
+    run = subprocess.run(
+        [*command, "--dry-run", "--parts", "train,serve", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    data = json.loads((tmp_path / "llama-w2-dry.json").read_text(encoding="utf-8"))
+    assert [(row["part"], row["way"]) for row in data["rows"]] == [
+        ("train", "plain"),
+        ("train", "fused"),
+        ("serve", "plain"),
+        ("serve", "fused"),
+        ("serve", "fused_sums"),
+    ]
+    assert not data["wrong"] and not data["missing"]
+    table = (tmp_path / "llama-w2-dry.md").read_text(encoding="utf-8")
+    assert "times mean nothing here" in table and "| fused_sums |" in table
+    (tmp_path / "llama-w2-dry.md").unlink()
+    subprocess.run([*command, "--table", str(tmp_path / "llama-w2-dry.json")], check=True)
+    assert (tmp_path / "llama-w2-dry.md").read_text(encoding="utf-8") == table
+
+
+def test_part_that_fails_or_takes_too_long_is_said(tmp_path):
+    script = Path(__file__).parents[2] / "benchmark" / "llama.py"
+    given = ["--dry-run", "--parts", "train", "--budget", "0.5", "--out", str(tmp_path)]
+    run = subprocess.run([sys.executable, str(script), *given], capture_output=True, text=True)
+    assert run.returncode == 1, run.stdout + run.stderr
+    data = json.loads((tmp_path / "llama-w2-dry.json").read_text(encoding="utf-8"))
+    assert data["wrong"] == ["train: was ended after 0 s"] and data["rows"] == []

@@ -173,3 +173,13 @@ def test_prediction_is_that_of_its_tables():
 
 def test_workload_is_in_reach_of_the_package():
     assert syncopate.GemmWorkload is GemmWorkload
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [("ag_gemm", (202, 53, 197)), ("gemm_rs", (202, 197, 53)), ("gemm_a2a", (4, 3, 5))],
+)
+def test_rows_of_single_elements_fit_into_registers(kind, shape, dtype):
+    """Each element has an address of its own then."""
+    assert GemmWorkload(kind, *shape, 2, dtype=dtype).packed().compile().image.cubin

@@ -191,16 +191,14 @@ def export_plan(
             f"format: expects one that can be written, {names}, but got {known.value}"
         )
     text = plan.text_with_locations if isinstance(plan, Plan) else plan
+    # What a plan that says nothing is said to be has no root.
     kinds = {kind.value: kind for kind in Collective if kind is not Collective.BROADCAST}
     if collective is not None and collective not in kinds:
         raise SyncopateError(
             f"collective: expects one of {', '.join(kinds)}, but got {collective!r}"
         )
     said = None if collective is None else kinds[collective]
-    steps = read_plan(text, file, collective=said, result=result)
-    if steps.collective is Collective.BROADCAST:
-        steps.place.fail("expects no chunk.broadcast, which no format here has")
-    return _WRITERS[known](steps)
+    return _WRITERS[known](read_plan(text, file, collective=said, result=result))
 
 
 def _to_format(form: Format | str) -> Format:

@@ -70,7 +70,7 @@ def bind_attention(
         )
     config = config or AttentionConfig.choose(
         head_dim,
-        masked=causal or cu_seqlens is not None or shards.length % 128 != 0,
+        packed=cu_seqlens is not None,
         realizations=_find_realizations(k, q, o),
     )
     bound = bind_queries(

@@ -215,14 +215,13 @@ class AttentionConfig:
 
     @classmethod
     def choose(
-        cls, head_dim: int, *, masked: bool = False, realizations: Iterable[Realization] = ()
+        cls, head_dim: int, *, packed: bool = False, realizations: Iterable[Realization] = ()
     ) -> AttentionConfig:
         """Returns blocks for 16-bit elements that fit into the shared memory and registers of Hopper.
 
         Args:
             head_dim: Elements of a head.
-            masked: Whether there are scores that do not count, as of causal attention, of packed sequences, or behind
-                the end of keys that 128 does not divide. Masks take registers.
+            packed: Whether several sequences stand one behind another.
             realizations: How data move while tiles compute. Roles beside tiles take registers, those on TMA shared
                 memory.
         """
@@ -230,12 +229,14 @@ class AttentionConfig:
         beside = any(kind.is_colocated for kind in kinds)
         ring = any(kind.is_tma for kind in kinds)
         if head_dim > 128:
-            if masked and beside:
+            if packed and beside:
                 return cls(block_n=32, num_stages=2 if ring else 3, late=False)
-            return cls(num_stages=2, late=not (masked or beside))
+            return cls(num_stages=2, late=False)
         if Realization.TMA_DEDICATED in kinds:
             # Its ring takes most of a multiprocessor's shared memory.
             return cls(num_stages=4) if head_dim > 64 else cls(block_n=128)
+        if head_dim > 64 and not beside:
+            return cls(block_n=128, late=False)
         block_n = 64 if head_dim > 64 else 128
         stages = 2 if ring else 3
         return cls(64, block_n, num_warps=4, num_stages=stages, late=False, ctas_per_sm=2)

@@ -33,7 +33,7 @@ def find_fabric(name: str, ranks: int | None = None) -> Fabric:
         return _with_ranks(detect_fabric(range(ranks) if ranks else None), ranks)
     if name.endswith(".json"):
         try:
-            data = json.loads(Path(name).read_text(encoding="utf-8"))
+            data = json.loads(Path(name).read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise SyncopateError(f"fabric: cannot read {name}: {error.strerror}") from None
         except (ValueError, RecursionError) as error:

@@ -46,7 +46,7 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
         SyncopateError: There is no such file, it is malformed, or it has another version.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SyncopateError(f"machine: cannot read {os.fspath(path)}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

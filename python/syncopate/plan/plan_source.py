@@ -36,7 +36,7 @@ def read_plan_text(source: str) -> tuple[str, str]:
 
 
 def read_text(source: str, expected: str) -> str:
-    """The text of a file.
+    """The text of a file in UTF-8, without the mark that some editors put in front of it.
 
     Args:
         source: The file.
@@ -46,7 +46,7 @@ def read_text(source: str, expected: str) -> str:
         SyncopateError: It cannot be read, or is no text.
     """
     try:
-        return Path(source).read_text(encoding="utf-8")
+        return Path(source).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise SyncopateError(f"file: cannot read {source}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from syncopate.errors import SyncopateError
 from syncopate.show.plan_transfers import PlanTransfer, PlanTransfers
-from syncopate.show.svg import CARD, FAINT, INK, LINE, Drawing, rank_colour, wrap
+from syncopate.show.svg import CARD, FAINT, INK, LINE, RANKS, Drawing, rank_colour, wrap
 from syncopate.synthesis.clock import MoveSpan
 
 __all__ = ["draw_dependences", "draw_ranks"]
@@ -39,7 +39,7 @@ def draw_ranks(
         _LEFT,
         80,
         "Above: what a rank sends, coloured by who receives it. Below: what it receives, coloured by who sends it; "
-        "sums have a dark edge.",
+        f"sums have a dark edge.{_repeats(plan)}",
         size=13,
         fill=FAINT,
     )
@@ -53,6 +53,11 @@ def draw_ranks(
         d.text(x, y + 8, f"{mark * step:g}", size=9.5, fill=FAINT, anchor="middle")
     d.text(_LEFT + _PAD, y + 8, unit or "steps", size=9.5)
     return d.document()
+
+
+def _repeats(plan: PlanTransfers) -> str:
+    """Says that colours do not tell all ranks apart, where there are more of these."""
+    return f" Every {len(RANKS)}th rank has the same colour." if plan.ranks > len(RANKS) else ""
 
 
 def _summary(plan: PlanTransfers, end: float, unit: str) -> str:
@@ -116,13 +121,16 @@ def _bars(
 ) -> None:
     left, scale = _LEFT + _PAD + _NAMES, _WIDTH / end
     many: dict[str, list[tuple[float, float, float, float]]] = defaultdict(list)
+    edges: list[tuple[float, float, float, float]] = []
     for each in some:
         span = spans[each.number]
         x, width = left + span.begin_us * scale, (span.end_us - span.begin_us) * scale
         y, width = top + rows[each.number] * (_BAR + 2), max(width - 0.8, 0.5)
         rank = getattr(each, other)
+        edge = (x, y, min(2.5, width), _BAR)
         if len(plan.transfers) > _TIPS:
             many[rank_colour(rank)].append((x, y, width, _BAR))
+            edges += [edge] if each.reduction else []
             continue
         tip = f"{each}\n{span.begin_us:.4g} to {span.end_us:.4g}"
         if each.after:
@@ -132,7 +140,7 @@ def _bars(
             tip += "\nafter the tiles that compute it"
         d.rect(x, y, width, _BAR, rank_colour(rank), tip=tip)
         if each.reduction:
-            d.rect(x, y, min(2.5, width), _BAR, INK)
+            d.rect(*edge, INK)
         label = next(
             (word for word in (each.source, str(each.number)) if 6 * len(word) < width), ""
         )
@@ -140,6 +148,8 @@ def _bars(
             d.text(x + 5, y + 10.5, label, size=9.5, fill="#ffffff", weight=600, tip=tip)
     for colour, boxes in many.items():
         d.rects(boxes, colour)
+    if edges:
+        d.rects(edges, INK)
 
 
 def draw_dependences(plan: PlanTransfers, *, title: str = "") -> str:
@@ -172,7 +182,7 @@ def draw_dependences(plan: PlanTransfers, *, title: str = "") -> str:
     d.text(
         _LEFT,
         76,
-        "that sends; dark edge: a sum; dashed: of what tiles compute.",
+        f"that sends; dark edge: a sum; dashed: of what tiles compute.{_repeats(plan)}",
         size=12,
         fill=FAINT,
     )

@@ -12,6 +12,10 @@ INK, FAINT, LINE, PAPER, CARD = "#1f2933", "#66727f", "#d5dbe1", "#f4f6f8", "#ff
 RANKS = ("#4c8fc7", "#eda43b", "#3fa58a", "#c886b3", "#dd7a4b", "#7b7fc4", "#b7a437", "#8b98a5")
 
 
+# Width of letters and digits by the size of the font; none that stands for FONT has wider ones on average.
+_LETTER = 0.55
+
+
 def rank_colour(rank: int) -> str:
     """The colour that stands for data that started out at `rank`."""
     return RANKS[rank % len(RANKS)]
@@ -19,8 +23,7 @@ def rank_colour(rank: int) -> str:
 
 def wrap(words: str, width: float, size: float, lines: int = 1) -> list[str]:
     """A text as lines that surely fit into `width`, with an ellipsis where something is missing."""
-    # No font that stands for FONT has wider letters and digits on average.
-    room = max(int(width / (0.55 * size)), 2)
+    room = max(int(width / (_LETTER * size)), 2)
     return textwrap.wrap(words, room, max_lines=lines, placeholder=" …", break_on_hyphens=False)
 
 
@@ -63,6 +66,8 @@ class Drawing:
         tip: str = "",
     ) -> None:
         """One line of text with its baseline at `y`; `tip` is shown where the pointer rests on it."""
+        if anchor == "start":
+            self._grow(x + _LETTER * size * len(words), y)
         style = f' font-weight="{weight}"' if weight != 400 else ""
         style += f' text-anchor="{anchor}"' if anchor != "start" else ""
         title = f"<title>{escape(tip)}</title>" if tip else ""

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from syncopate import abi
-from syncopate.choices import Algorithm
+from syncopate.choices import Algorithm, Realization
 from syncopate.errors import SyncopateError
 from syncopate.plan.sequence import SequenceShards, Sharding
 from syncopate.strategy import Strategy
@@ -241,18 +241,27 @@ class AttentionWorkload:
             ).table(rank)
         return tables
 
+    def default_strategy(self) -> Strategy:
+        """The strategy that `compile` takes if it is given none.
+
+        Keys and values that are gathered, or go around a ring, go by copy engines: those take no registers, which the
+        kernel is short of, and wait for no CTA.
+        """
+        return Strategy(realization=Realization.COPY_ENGINE) if self.gathers else Strategy()
+
     def choose_config(self, strategy: Strategy | None = None) -> AttentionConfig | DecodeConfig:
         """The tiles that `compile` takes if it is given none, with that strategy or the default one."""
         from syncopate.kernels import AttentionConfig, DecodeConfig
 
         if self._kind is AttentionKind.DECODE:
             return DecodeConfig.choose(self.batch, self.kv_heads, self.capacity)
-        masked = self.causal or self.cu_seqlens is not None or self.sequence % 128 != 0
-        strategy = strategy or Strategy()
+        strategy = strategy or self.default_strategy()
         between = strategy.between if len(self.mesh) > 1 else None
         named = [strategy.realization] if between is None else [strategy.realization, between]
         return AttentionConfig.choose(
-            self.head_dim, masked=masked, realizations=map(abi.Realization.spelled, named)
+            self.head_dim,
+            packed=self.cu_seqlens is not None,
+            realizations=map(abi.Realization.spelled, named),
         )
 
     def make_plan(
@@ -282,7 +291,7 @@ class AttentionWorkload:
         """Compiles the workload.
 
         Args:
-            strategy: The choices; the defaults if it is left out. Of RING, the algorithm is a ring, or a ring of
+            strategy: The choices; `default_strategy` if it is left out. Of RING, the algorithm is a ring, or a ring of
                 rings, in any case.
             config: The tiles; those of `choose_config` if it is left out.
             target: What to compile for.
@@ -297,7 +306,7 @@ class AttentionWorkload:
         import syncopate
         from syncopate import kernels
 
-        strategy = self.adapt_strategy(strategy or Strategy())
+        strategy = self.adapt_strategy(strategy or self.default_strategy())
         plan, bound = self.make_plan(strategy, config)
         decodes = self._kind is AttentionKind.DECODE
         kernel = kernels.decode_attention if decodes else kernels.attention

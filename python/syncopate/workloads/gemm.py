@@ -248,8 +248,11 @@ class GemmWorkload:
 
         nbytes = DTYPES[self.dtype].nbytes
         if not self.uses_tma or nbytes > 2:
-            # Addresses of pointers take registers, and wider elements shared memory.
-            return GemmConfig(block_n=128, block_k=max(16, 128 // nbytes))
+            # Addresses of pointers take registers, those of single elements most, and wider elements shared memory.
+            pair = max(2, 4 // nbytes)
+            single = any(size % pair for size in (self.n, self.k, self.weight_pitch or self.k))
+            block_m = 64 if single else 128
+            return GemmConfig(block_m, block_n=128, block_k=max(16, 128 // nbytes))
         return GemmConfig.choose(
             self.m, self.n, nbytes * self.k, num_sms=Target.parse(target).num_sms
         )

@@ -30,6 +30,7 @@ COLLECTIVES: Final = {
     "allreduce": Collective.ALL_REDUCE,
     "reducescatter": Collective.REDUCE_SCATTER,
     "alltoall": Collective.ALL_TO_ALL,
+    "broadcast": Collective.BROADCAST,
 }
 """As MSCCL++ spells them."""
 
@@ -77,6 +78,9 @@ def read_mscclpp_json(text: str, file: str) -> CollectiveSteps:
         reductions[words[0]].fail(f"expects one reduce_op in a plan, but got {' and '.join(words)}")
     steps.reduction = next(iter(reductions), "sum")
     run_threads(steps, threads, posted)
+    if collective is Collective.BROADCAST and steps.moves:
+        # The file does not say which rank is the root, but no other one has anything to begin with.
+        steps.root = steps.moves[0].src.rank
     return steps
 
 

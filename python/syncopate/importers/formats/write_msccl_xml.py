@@ -107,7 +107,13 @@ class _Writer:
 
     def text(self) -> str:
         steps = self.steps
-        spelled = next(word for word, kind in COLLECTIVES.items() if kind is steps.collective)
+        spelled = next(
+            (word for word, kind in COLLECTIVES.items() if kind is steps.collective), None
+        )
+        if spelled is None:
+            steps.place.fail(
+                f"expects no chunk.{steps.collective.value}, which MSCCL's XML has not"
+            )
         chunks = max(steps.extent(Memory.INPUT), steps.extent(Memory.OUTPUT))
         head = {
             "name": steps.name,

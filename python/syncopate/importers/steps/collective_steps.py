@@ -199,7 +199,7 @@ def count_chunks(
         PlanError: They do not fit each other. In place, a file may count one of the two alone.
     """
     chunks, blocks = max(given, taken), ranks
-    if collective is Collective.ALL_REDUCE:
+    if collective in (Collective.ALL_REDUCE, Collective.BROADCAST):
         blocks = 1
     part, rest = divmod(chunks, blocks)
     if rest:

@@ -100,8 +100,9 @@ class _Emitter:
             ]
             self.moves[:0] = [
                 Move(_part(src, cell), _part(dst, cell), False, place)
-                for cell in range(self.given[0].count)
+                for cell in range(max(cells.count for cells in given))
                 for src, dst in zip(self.given, given, strict=True)
+                if cell < src.count
             ]
         self.staged = len(self.moves) - len(steps.moves)
         part = steps.in_place and steps.collective is Collective.REDUCE_SCATTER

@@ -32,10 +32,12 @@ class NamedMesh:
     Attributes:
         sizes: By name of the axis, its size.
         ranks: The rank at each place of the grid, row by row.
+        device: Of a mesh without axes, the one device that it is, if it says so; else it says nothing of ranks.
     """
 
     sizes: Mapping[str, int]
     ranks: tuple[int, ...]
+    device: int | None = None
 
     def places(self) -> list[tuple[tuple[int, ...], int]]:
         """By place in the grid, its rank."""
@@ -75,9 +77,10 @@ def check_apart(axes: Sequence[SubAxis], text: str, fail: Fail) -> None:
     """Fails if axes have a part in common."""
     for number, axis in enumerate(axes):
         for other in axes[:number]:
-            if other.name == axis.name and not (
+            apart = (
                 other.before * other.size <= axis.before or axis.before * axis.size <= other.before
-            ):
+            )
+            if other == axis or (other.name == axis.name and not apart):
                 fail(f"expects each axis once, but got {axis.name!r} again in {text[:60]!r}")
 
 
@@ -92,7 +95,11 @@ def make_mesh(
     if not 1 <= count <= MOST_RANKS:
         fail(f"expects 1 to {MOST_RANKS} ranks, but got {text[:60]!r}")
     ranks = list(range(count))
-    if ids is not None and pairs:
+    if ids is not None and not pairs:
+        if len(ids) != 1:
+            fail(f"expects one device where there are no axes, but got {text[:60]!r}")
+        return NamedMesh(sizes, (0,), ids[0])
+    if ids is not None:
         if sorted(ids) != ranks:
             fail(f"expects each of {count} devices once, but got {text[:60]!r}")
         ranks = list(ids)

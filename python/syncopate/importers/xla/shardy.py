@@ -50,6 +50,8 @@ class _Reader:
     meshes: Mapping[str, NamedMesh]
     explicit: bool = False
     shardings: dict[str, TensorSharding] = field(default_factory=dict)
+    # Of the meshes of all shardings so far.
+    ranks: set[int] = field(default_factory=set)
 
     def function(self, function: Operation) -> Iterator[Placed]:
         yield from self._arguments(function.arguments or _generic_arguments(function))
@@ -173,12 +175,26 @@ class _Reader:
     def _layout(
         self, operation: Operation, text: str, type_: Tensor | None, name: str
     ) -> Layout | None:
-        """The layout that a sharding says; None for what is no tensor of known sizes."""
+        """The layout that a sharding says; None for what is no tensor of known sizes, and where there is one rank."""
         sharding = read_sharding(text, self.meshes, operation.fail)
-        if type_ is None or sharding is None:
+        if type_ is None:
+            return None
+        mesh = sharding.mesh
+        # What is on one device has no dimensions that are cut.
+        bare = not type_.shape or (mesh.device is not None and not sharding.dims)
+        layout = None if bare else sharding.layout(type_.shape, operation.fail)
+        if not mesh.sizes and mesh.device is None:
+            return None
+        self.ranks.add(len(mesh.ranks))
+        if len(self.ranks) > 1 and 1 in self.ranks:
+            operation.fail(
+                f"expects what lies on one rank alone in no function with shardings on {max(self.ranks)}, but got "
+                f"{text[:60]!r}"
+            )
+        if self.ranks == {1}:
             return None
         self.shardings[name] = sharding
-        return sharding.layout(type_.shape, operation.fail) if type_.shape else None
+        return layout
 
 
 def _generic_arguments(function: Operation) -> Sequence[Argument]:

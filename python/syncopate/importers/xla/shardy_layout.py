@@ -73,8 +73,8 @@ def read_mesh(operation: Operation) -> tuple[str, NamedMesh]:
     return name, _read_mesh(text, operation.fail)
 
 
-def read_sharding(text: str, meshes: Mapping[str, NamedMesh], fail: Fail) -> TensorSharding | None:
-    """The sharding that a text is; None if there is one rank.
+def read_sharding(text: str, meshes: Mapping[str, NamedMesh], fail: Fail) -> TensorSharding:
+    """The sharding that a text is.
 
     Fails if it is malformed, or names a mesh or an axis that is none.
     """
@@ -114,8 +114,6 @@ def read_sharding(text: str, meshes: Mapping[str, NamedMesh], fail: Fail) -> Ten
             _read_axes(named[1], mesh, fail)
         else:
             fail(f"expects replicated or unreduced axes, but got {named[0][:40]}")
-    if len(mesh.ranks) == 1:
-        return None
     return TensorSharding(text, mesh, tuple(_read_axes(dim, mesh, fail) for dim in dims), unreduced)
 
 
