@@ -26,13 +26,12 @@ findHandedOver(PlanAnalysis &analysis, KernelOp kernel,
                ArrayRef<ScheduleOp> schedules) {
   PlanGraph &graph = analysis.getGraph();
   SmallVector<std::pair<unsigned, int64_t>> handed;
+  std::map<int64_t, std::map<int64_t, SmallVector<unsigned>>> ofRank;
+  for (unsigned id = 0; id < graph.size(); ++id)
+    if (auto tile = graph.getTransfer(id).getTile())
+      ofRank[graph.getTransfer(id).getExecutor()][*tile].push_back(id);
   for (ScheduleOp schedule : schedules) {
-    std::map<int64_t, SmallVector<unsigned>> ofTile;
-    for (unsigned id = 0; id < graph.size(); ++id)
-      if (auto tile = graph.getTransfer(id).getTile();
-          tile && graph.getTransfer(id).getExecutor() ==
-                      static_cast<int64_t>(schedule.getRank()))
-        ofTile[*tile].push_back(id);
+    auto &ofTile = ofRank[schedule.getRank()];
     if (ofTile.empty())
       continue;
     for (auto [position, tile] :

@@ -42,16 +42,23 @@ SmallVector<int64_t> CallProtocol::getUnawareGuards(unsigned id) {
 
 void CallProtocol::collect(unsigned id, Queue queue) {
   for (int64_t rank : findGuards(id))
-    if (guards[queue].insert(rank).second)
+    if (guards[queue].insert(rank).second) {
+      guardedBy[rank].insert(queue);
       firstGuard[id].push_back(rank);
+    }
   int64_t holder = graph.getSrcPlace(id).first;
   if (holder != graph.getReadingRank(id) && graph.readsInput(id) &&
-      needsReady[queue].insert(holder).second)
+      needsReady[queue].insert(holder).second) {
+    readersOf[holder].insert(queue);
     firstReady[id].push_back(holder);
+  }
   int64_t owner = graph.getDstPlace(id).first;
   if (owner != queue.first && writesOutput(id) &&
-      needsOpen[queue].insert(owner).second && !needsReady[queue].count(owner))
-    firstReady[id].push_back(owner);
+      needsOpen[queue].insert(owner).second) {
+    writersOf[owner].insert(queue);
+    if (!needsReady[queue].count(owner))
+      firstReady[id].push_back(owner);
+  }
 }
 
 void CallProtocol::findCounted() {

@@ -44,22 +44,24 @@ public:
   }
   /// Calls `visit` for every queue that waits for the end of rank's call.
   void forEachGuardedBy(int64_t rank, llvm::function_ref<void(Queue)> visit) {
-    for (auto &[queue, ranks] : guards)
-      if (ranks.count(rank))
-        visit(queue);
+    llvm::for_each(guardedBy[rank], visit);
   }
   /// Calls `visit` for every queue that writes to rank's output, and so waits
   /// until the rank's stream has come to the call.
   void forEachWriter(int64_t rank, llvm::function_ref<void(Queue)> visit) {
-    for (auto &[queue, ranks] : needsOpen)
-      if (ranks.count(rank))
-        visit(queue);
+    llvm::for_each(writersOf[rank], visit);
+  }
+  /// Calls `visit` for every rank to whose output the stream of rank `rank`
+  /// writes, ascending.
+  void forEachOutputOfStream(int64_t rank,
+                             llvm::function_ref<void(int64_t)> visit) {
+    auto it = needsOpen.find(Queue(rank, chunk::Realization::CopyEngine));
+    if (it != needsOpen.end())
+      llvm::for_each(it->second, visit);
   }
   /// Calls `visit` for every queue that reads rank's input.
   void forEachReader(int64_t rank, llvm::function_ref<void(Queue)> visit) {
-    for (auto &[queue, ranks] : needsReady)
-      if (ranks.count(rank))
-        visit(queue);
+    llvm::for_each(readersOf[rank], visit);
   }
 
 private:
@@ -83,6 +85,8 @@ private:
   PlanGraph &graph;
   const TileGroups &groups;
   std::map<Queue, std::set<int64_t>> guards, needsReady, needsOpen;
+  /// The same by rank.
+  std::map<int64_t, std::set<Queue>> guardedBy, readersOf, writersOf;
   std::map<unsigned, llvm::SmallVector<int64_t>> firstGuard, firstReady;
   llvm::BitVector unheard;
   std::map<unsigned, unsigned> counterOf;

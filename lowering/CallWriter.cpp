@@ -42,8 +42,8 @@ void TableWriter::writeCall() {
   call.open.end = numSignals();
   call.guard.end = call.closeWaits.begin = numWaits();
   bool hasEngine = static_cast<bool>(sources.collective);
-  for (unsigned id = 0; id < graph.size(); ++id)
-    hasEngine |= isMine(id) && isEngine(sources.queues[id].second);
+  for (unsigned id : getMine())
+    hasEngine |= isEngine(sources.queues[id].second);
   if (hasEngine)
     addWait(layout.engineDone(), 1);
   addArrivals();
@@ -67,17 +67,14 @@ void TableWriter::addClosingSignals() {
     listeners.insert({queue.first, isEngine(queue.second)});
   });
   // A rank also looks at `done` before it replaces its input.
-  for (unsigned id = 0; id < graph.size(); ++id) {
+  for (unsigned id : getMine()) {
     int64_t holder = graph.getSrcPlace(id).first;
     if (sources.readers[id] == rank && holder != rank)
       listeners.insert({holder, false});
   }
   // And before it opens a call to a stream.
-  for (int64_t owner = 0; owner < layout.ranks; ++owner)
-    protocol.forEachWriter(owner, [&](Queue queue) {
-      if (queue.first == rank && isEngine(queue.second))
-        listeners.insert({owner, false});
-    });
+  protocol.forEachOutputOfStream(
+      rank, [&](int64_t owner) { listeners.insert({owner, false}); });
   for (auto [to, engine] : listeners)
     addSignal(to, engine ? layout.doneTwin(rank) : layout.done(rank),
               engine ? StoreOne : StoreEpoch);
@@ -85,12 +82,8 @@ void TableWriter::addClosingSignals() {
 
 void TableWriter::addArrivals() {
   std::map<Queue, unsigned> last;
-  for (unsigned id = 0; id < graph.size(); ++id)
-    if (sources.queues[id].first != rank &&
-        sources.queues[id].tile == Queue::kNoTile &&
-        (graph.getDstPlace(id).first == rank ||
-         llvm::is_contained(protocol.getUnawareGuards(id), rank)))
-      last[sources.queues[id]] = id;
+  for (unsigned id : sources.arriving[rank])
+    last[sources.queues[id]] = id;
   for (auto [queue, id] : last)
     addWait(layout.data(id), 1);
   for (auto [id, count] : protocol.getCounters(rank))
@@ -101,18 +94,12 @@ int64_t TableWriter::countBeforeTiles() {
   if (commandsOfTile.empty())
     return 0;
   int64_t role = commands[commandsOfTile.begin()->second.begin].realization;
-  llvm::BitVector needsTile(graph.size());
-  for (unsigned id = 0; id < graph.size(); ++id)
-    if (graph.getTransfer(id).getTile() ||
-        !sources.tileGroups.getGroups(id).empty() ||
-        llvm::any_of(graph.getPredecessors(id),
-                     [&](unsigned before) { return needsTile.test(before); }))
-      needsTile.set(id);
   int64_t count = 0;
   for (const CommandRow &command : commands) {
     if (command.realization != role)
       continue;
-    if (command.transfer != kStaging && needsTile.test(command.transfer))
+    if (command.transfer != kStaging &&
+        sources.needsTile.test(command.transfer))
       break;
     ++count;
   }

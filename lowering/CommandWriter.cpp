@@ -21,8 +21,8 @@ void TableWriter::writeCommand(unsigned id) {
     addCommandWaits(id, isEngine(realization));
   else if (exchangesBegun.insert(exchanges[id]).second)
     // All of an exchange starts when the first of it does.
-    for (unsigned other = id; other < graph.size(); ++other)
-      if (exchanges[other] == exchanges[id] && isMine(other))
+    for (unsigned other : getMine())
+      if (other >= id && exchanges[other] == exchanges[id])
         addCommandWaits(other, /*engine=*/true);
   rows.waits.end = numWaits();
   rows.signals.begin = numSignals();
@@ -36,9 +36,7 @@ void TableWriter::writeCommand(unsigned id) {
 }
 
 void TableWriter::writeHandedOver() {
-  for (auto [id, cta] : sources.handed) {
-    if (sources.executors[id] != rank)
-      continue;
+  for (unsigned id : sources.handedOver[rank]) {
     int64_t begin = numCommands();
     writeCommand(id);
     auto it = commandsOfTile

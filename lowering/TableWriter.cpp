@@ -40,7 +40,7 @@ TableSources::TableSources(PlanAnalysis &analysis,
                            int64_t pause)
     : analysis(analysis), graph(analysis.getGraph()),
       tileGroups(analysis.getGroups()), protocol(analysis, handed),
-      handed(handed), kernel(kernel), pause(pause),
+      kernel(kernel), pause(pause),
       layout(*SignalLayout::fromTable(graph.getPlan())),
       exchanges(numberExchanges(graph.getPlan())),
       collective(findLibraryCall(graph.getPlan())), slots(std::move(slots)),
@@ -62,6 +62,31 @@ TableSources::TableSources(PlanAnalysis &analysis,
     readers.push_back(graph.getReadingRank(id));
     queues.push_back(graph.getQueue(id));
   }
+  sortByRank(handed);
+}
+
+void TableSources::sortByRank(ArrayRef<std::pair<unsigned, int64_t>> handed) {
+  for (auto *lists : {&carriedOut, &arriving, &handedOver})
+    lists->resize(layout.ranks);
+  for (auto [id, cta] : handed)
+    handedOver[executors[id]].push_back(id);
+  needsTile.resize(graph.size());
+  for (unsigned id = 0; id < graph.size(); ++id) {
+    carriedOut[executors[id]].push_back(id);
+    if (readers[id] != executors[id])
+      carriedOut[readers[id]].push_back(id);
+    if (graph.getTransfer(id).getTile() || !tileGroups.getGroups(id).empty() ||
+        llvm::any_of(graph.getPredecessors(id),
+                     [&](unsigned before) { return needsTile.test(before); }))
+      needsTile.set(id);
+    if (queues[id].tile != Queue::kNoTile)
+      continue;
+    SmallVector<int64_t> listeners = protocol.getUnawareGuards(id);
+    listeners.push_back(graph.getDstPlace(id).first);
+    for (int64_t rank : listeners)
+      if (rank != queues[id].first)
+        arriving[rank].push_back(id);
+  }
 }
 
 TableWriter::TableWriter(TableSources &sources, ScheduleOp schedule,
@@ -72,8 +97,8 @@ TableWriter::TableWriter(TableSources &sources, ScheduleOp schedule,
 
 void TableWriter::write() {
   writeStaging();
-  for (unsigned id = 0; id < graph.size(); ++id)
-    if (isMine(id) && !graph.getTransfer(id).getTile())
+  for (unsigned id : getMine())
+    if (!graph.getTransfer(id).getTile())
       writeCommand(id);
   writeLibraryCalls();
   writeHandedOver();

@@ -37,13 +37,18 @@ struct TableSources {
   PlanGraph &graph;
   const TileGroups &tileGroups;
   CallProtocol protocol;
-  llvm::ArrayRef<std::pair<unsigned, int64_t>> handed;
   chunk::KernelOp kernel;
   int64_t pause;
   SignalLayout layout;
   /// By transfer, what is asked for once for each rank.
   std::vector<int64_t> exchanges, executors, readers;
   std::vector<Queue> queues;
+  /// By rank, the transfers that it carries out, alone or with another one; the
+  /// transfers of others, handed over by no tile, before whose arrival its call
+  /// does not end; and what its tiles hand over, as `handed` has it.
+  std::vector<llvm::SmallVector<unsigned>> carriedOut, arriving, handedOver;
+  /// The transfers that come after tiles.
+  llvm::BitVector needsTile;
   /// The collective that is library calls, null if there is none, and how it
   /// stores tiles.
   chunk::CollectiveOpInterface collective;
@@ -54,6 +59,9 @@ struct TableSources {
   using Names = llvm::SmallVector<mlir::StringAttr>;
   Names waitNames, signalNames, commandNames, callNames, groupNames,
       tileGroupNames;
+
+private:
+  void sortByRank(llvm::ArrayRef<std::pair<unsigned, int64_t>> handed);
 };
 
 /// Writes all tables of one rank behind the order of its tiles and their waits.
@@ -83,10 +91,8 @@ private:
     RowRange waits, signals;
   };
 
-  /// Whether the rank carries a transfer out, alone or with another one.
-  bool isMine(unsigned id) {
-    return sources.executors[id] == rank || sources.readers[id] == rank;
-  }
+  /// The transfers that the rank carries out, alone or with another one.
+  llvm::ArrayRef<unsigned> getMine() { return sources.carriedOut[rank]; }
   /// Whether this rank's stream carries a transfer out.
   bool isOnMyStream(unsigned id) {
     const Queue &queue = sources.queues[id];

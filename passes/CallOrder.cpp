@@ -55,10 +55,17 @@ void CallOrder::join(Vector &seen, const Vector &other) {
 }
 
 bool CallOrder::wasComplete(Position command, const Seen &seen) const {
-  for (auto [component, value] : *seen)
-    if (component >= endedComponent(0) && component < endedComponent(ranks) &&
-        lookUp(endSeen[component - endedComponent(0)], command.queue) >
-            command.index)
+  auto knew = [&](int64_t rank) {
+    return lookUp(endSeen[rank], command.queue) > command.index;
+  };
+  // Whoever carries a command out mostly knows best.
+  int64_t owner = queueRanks[command.queue];
+  if (hasEnded(owner, seen) && knew(owner))
+    return true;
+  auto ended = llvm::partition_point(
+      *seen, [&](auto entry) { return entry.first < endedComponent(0); });
+  for (; ended != seen->end() && ended->first < endedComponent(ranks); ++ended)
+    if (knew(ended->first - endedComponent(0)))
       return true;
   return false;
 }
@@ -79,6 +86,8 @@ CallOrder::CallOrder(PlanOp plan, ArrayRef<ScheduleTables> tables, int64_t ctas)
   for (auto transfer : plan.getBody().getOps<TransferOpInterface>())
     transferLocations.push_back(transfer.getLoc());
   auto none = std::make_shared<const Vector>();
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    queueRanks.insert(queueRanks.end(), kNumRealizations, rank);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     endSeen[rank] = partsSeen[rank] = none;
     tileSeen[rank].resize(tables[rank].getTiles().size(), none);
@@ -144,8 +153,10 @@ void CallOrder::addQueues(int64_t rank) {
       ringQueues[rank] =
           getQueue(rank, static_cast<Realization>(commands[row].realization));
     }
-    if (range.begin < range.end)
+    if (range.begin < range.end) {
       queues.emplace_back();
+      queueRanks.push_back(rank);
+    }
   }
   for (auto [row, command] : llvm::enumerate(commands)) {
     QueueId queue = tileQueues[row].value_or(

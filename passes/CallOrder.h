@@ -350,6 +350,8 @@ private:
   llvm::DenseMap<std::pair<int64_t, int64_t>, unsigned> flagNumbers;
 
   std::vector<std::vector<Command>> queues;
+  /// By queue, the rank that carries its commands out.
+  std::vector<int64_t> queueRanks;
   std::vector<std::vector<Position>> positions;
   /// By rank and CTA, what its tiles hand over, in order; and by rank, the
   /// queue of the role that they hand it over to, if they do.

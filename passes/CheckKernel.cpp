@@ -30,6 +30,9 @@ struct CheckKernel : impl::CheckKernelPassBase<CheckKernel> {
     PlanGraph &graph = analysis.getGraph();
     if (failed(graph.requireDecomposed()))
       return signalPassFailure();
+    std::map<int64_t, SmallVector<ProduceOp>> produced;
+    for (ProduceOp produce : plan.getBody().getOps<ProduceOp>())
+      produced[produce.getRank()].push_back(produce);
     for (KernelOp kernel : plan.getBody().getOps<KernelOp>()) {
       std::map<int64_t, TileWrites> writes;
       std::set<Computed> covered;
@@ -37,7 +40,8 @@ struct CheckKernel : impl::CheckKernelPassBase<CheckKernel> {
         if (!analysis.getDependence(kernel, rank).isValid() ||
             failed(checkOutside(graph, kernel, rank)) ||
             failed(checkCollisions(graph, kernel, rank, writes)) ||
-            failed(checkCovered(graph, kernel, rank, writes, covered)))
+            failed(
+                checkCovered(graph, kernel, produced[rank], writes, covered)))
           return signalPassFailure();
     }
     markAllAnalysesPreserved();
@@ -166,15 +170,13 @@ private:
     return success();
   }
 
-  /// Tiles write all of what the plan says that they compute. `covered` are
-  /// regions for which that is known.
+  /// Tiles write all of what the plan says that those of a rank compute, by
+  /// `produced`. `covered` are regions for which that is known.
   static LogicalResult checkCovered(PlanGraph &graph, KernelOp kernel,
-                                    int64_t rank,
+                                    ArrayRef<ProduceOp> produced,
                                     std::map<int64_t, TileWrites> &known,
                                     std::set<Computed> &covered) {
-    for (ProduceOp produce : graph.getPlan().getBody().getOps<ProduceOp>()) {
-      if (static_cast<int64_t>(produce.getRank()) != rank)
-        continue;
+    for (ProduceOp produce : produced) {
       Box all{produce.getOffsets(), produce.getSizes()};
       Computed region{
           graph.getBufferIndex(produce.getBuffer()),
@@ -192,7 +194,7 @@ private:
         continue;
       }
       InFlightDiagnostic diag = produce.emitOpError()
-                                << "expects tiles of rank " << rank
+                                << "expects tiles of rank " << produce.getRank()
                                 << " to write all of it, but none writes "
                                    "offsets ["
                                 << missing.front().offsets << "] sizes ["

@@ -42,10 +42,14 @@ struct CheckTables : impl::CheckTablesPassBase<CheckTables> {
     PlanGraph graph(plan);
     if (failed(graph.requireSignals()) || failed(graph.requireInputsKept()))
       return signalPassFailure();
+    CarriedOut carriedOut(graph);
+    bool produces = !plan.getBody().getOps<ProduceOp>().empty();
     SmallVector<ScheduleTables> tables;
     for (ScheduleOp schedule : schedules) {
-      FailureOr<ScheduleTables> read = ScheduleTables::read(schedule);
-      if (failed(read) || failed(checkCommandRegions(graph, kernel, *read)))
+      FailureOr<ScheduleTables> read =
+          ScheduleTables::read(kernel, schedule, produces);
+      if (failed(read) ||
+          failed(checkCommandRegions(graph, kernel, carriedOut, *read)))
         return signalPassFailure();
       tables.push_back(*read);
     }

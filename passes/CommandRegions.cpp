@@ -77,11 +77,10 @@ namespace {
 /// Goes through the commands of one rank.
 class Checker {
 public:
-  Checker(PlanGraph &graph, KernelOp kernel, const ScheduleTables &tables)
-      : graph(graph), kernel(kernel), tables(tables), rank(tables.getRank()),
-        buffers(graph.getPlan().getBuffers()),
-        exchanges(numberExchanges(graph.getPlan())),
-        roles(getRoles(graph.getPlan())) {}
+  Checker(PlanGraph &graph, KernelOp kernel, const CarriedOut &carriedOut,
+          const ScheduleTables &tables)
+      : graph(graph), kernel(kernel), carriedOut(carriedOut), tables(tables),
+        rank(tables.getRank()), buffers(graph.getPlan().getBuffers()) {}
 
   LogicalResult check() {
     if (failed(findExpected()))
@@ -130,11 +129,7 @@ private:
   /// The transfers of the rank in the order of their commands.
   LogicalResult findExpected() {
     std::map<int64_t, SmallVector<unsigned>> ofTile;
-    for (unsigned id = 0; id < graph.size(); ++id) {
-      // One that a rank sends and another receives is a command of both.
-      if (graph.getTransfer(id).getExecutor() != rank &&
-          graph.getReadingRank(id) != rank)
-        continue;
+    for (unsigned id : carriedOut.ofRank[rank]) {
       if (auto tile = graph.getTransfer(id).getTile())
         ofTile[*tile].push_back(id);
       else
@@ -200,9 +195,10 @@ private:
                          << ", but its transfer has '"
                          << stringifyRealization(*transfer.getRealization())
                          << "'";
-    if (command.exchange != exchanges[id])
+    if (command.exchange != carriedOut.exchanges[id])
       return report(row) << "is of exchange " << command.exchange
-                         << ", but its transfer of " << exchanges[id];
+                         << ", but its transfer of "
+                         << carriedOut.exchanges[id];
     if (failed(checkCombination(row, command, getCombination(transfer),
                                 "its transfer has")))
       return failure();
@@ -318,7 +314,7 @@ private:
   }
 
   LogicalResult checkStaging(int64_t row, const CommandRow &command) {
-    if (!roles.count(static_cast<Realization>(command.realization)))
+    if (!carriedOut.roles.count(static_cast<Realization>(command.realization)))
       return report(row) << "stages an input by realization "
                          << command.realization
                          << ", but expects that of a communication role which "
@@ -378,10 +374,10 @@ private:
 
   PlanGraph &graph;
   KernelOp kernel;
+  const CarriedOut &carriedOut;
   const ScheduleTables &tables;
   int64_t rank;
   SmallVector<BufferOp> buffers;
-  std::vector<int64_t> exchanges;
   /// The transfers of the rank, and those that are left; by command, the tile
   /// that hands it over.
   SmallVector<unsigned> transfers;
@@ -392,9 +388,7 @@ private:
   bool started = false;
   SmallVector<Box> missing;
   int64_t left = 0;
-  /// Realizations of roles that the kernel has, and that of the one which
-  /// stages.
-  std::set<Realization> roles;
+  /// The realization of the role that stages.
   std::optional<int64_t> stagingRole;
   /// By buffer, what is staged.
   std::map<int64_t, SmallVector<Box>> staged;
@@ -402,7 +396,21 @@ private:
 
 } // namespace
 
+CarriedOut::CarriedOut(PlanGraph &graph)
+    : exchanges(numberExchanges(graph.getPlan())),
+      ofRank(graph.getPlan().getNumRanks()), roles(getRoles(graph.getPlan())) {
+  for (unsigned id = 0; id < graph.size(); ++id) {
+    int64_t executor = graph.getTransfer(id).getExecutor();
+    int64_t reader = graph.getReadingRank(id);
+    ofRank[executor].push_back(id);
+    // One that a rank sends and another receives is a command of both.
+    if (reader != executor)
+      ofRank[reader].push_back(id);
+  }
+}
+
 LogicalResult syncopate::checkCommandRegions(PlanGraph &graph, KernelOp kernel,
+                                             const CarriedOut &carriedOut,
                                              const ScheduleTables &tables) {
-  return Checker(graph, kernel, tables).check();
+  return Checker(graph, kernel, carriedOut, tables).check();
 }

@@ -11,7 +11,21 @@
 #include "passes/PlanGraph.h"
 #include "passes/Tables.h"
 
+#include <set>
+
 namespace syncopate {
+
+/// What the commands of all ranks of a plan are compared with.
+struct CarriedOut {
+  explicit CarriedOut(PlanGraph &graph);
+
+  /// By transfer, the exchange that it is of.
+  std::vector<int64_t> exchanges;
+  /// By rank, the transfers that it carries out, alone or with another one.
+  std::vector<llvm::SmallVector<unsigned>> ofRank;
+  /// Realizations of roles that the kernel has.
+  std::set<chunk::Realization> roles;
+};
 
 /// Emits an error unless the commands of a rank are those of the transfers that
 /// it carries out, in the order of the plan, and behind them those that tiles
@@ -21,6 +35,7 @@ namespace syncopate {
 /// input, if there are any, hold all of it and nothing else.
 mlir::LogicalResult checkCommandRegions(PlanGraph &graph,
                                         chunk::KernelOp kernel,
+                                        const CarriedOut &carriedOut,
                                         const ScheduleTables &tables);
 
 } // namespace syncopate

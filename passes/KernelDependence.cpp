@@ -168,9 +168,7 @@ private:
 KernelDependence::KernelDependence(PlanGraph &graph, KernelOp kernel,
                                    int64_t rank)
     : rank(rank) {
-  llvm::BitVector isAncestor(graph.size());
-  for (unsigned id : graph.getAncestors(kernel.getDependencies()))
-    isAncestor.set(id);
+  const llvm::BitVector &isAncestor = graph.getBeforeKernel(kernel);
   SmallVector<Accesses> reads, writes;
   SmallVector<FootprintOp> stepReads;
   for (FootprintOp footprint : kernel.getFootprints())

@@ -10,8 +10,6 @@
 
 #include "passes/PlanGraph.h"
 
-#include "llvm/ADT/BitVector.h"
-
 #include <array>
 
 namespace syncopate {

@@ -9,8 +9,6 @@
 #include "passes/Realizations.h"
 #include "passes/SignalLayout.h"
 
-#include "llvm/ADT/BitVector.h"
-
 #include <algorithm>
 
 using namespace mlir;
@@ -85,6 +83,14 @@ llvm::SmallVector<unsigned> PlanGraph::getAncestors(ValueRange tokens) {
   }
   std::reverse(result.begin(), result.end());
   return result;
+}
+
+const llvm::BitVector &PlanGraph::getBeforeKernel(KernelOp kernel) {
+  auto [it, isNew] = beforeKernel.try_emplace(kernel, size());
+  if (isNew)
+    for (unsigned id : getAncestors(kernel.getDependencies()))
+      it->second.set(id);
+  return it->second;
 }
 
 void PlanGraph::buildTree() {

@@ -11,6 +11,8 @@
 #include "dialect/Chunk.h"
 #include "passes/TileBoxes.h"
 
+#include "llvm/ADT/BitVector.h"
+
 #include <map>
 #include <vector>
 
@@ -66,6 +68,9 @@ public:
   }
   /// Transfers named by these tokens, and all that those come after.
   llvm::SmallVector<unsigned> getAncestors(mlir::ValueRange tokens);
+  /// By transfer, whether a kernel of the plan comes after it; the same for all
+  /// ranks, and worked out once.
+  const llvm::BitVector &getBeforeKernel(chunk::KernelOp kernel);
   /// True if transfer `id` comes after what `token` says, by tokens.
   bool isAfter(mlir::Value token, unsigned id) {
     return isNodeOrdered(nodeOfToken.lookup(token), nodeOfTransfer[id]);
@@ -206,6 +211,8 @@ private:
   /// predecessors were not looked at yet, the last one first.
   unsigned searched = ~0u, search = 0;
   std::vector<unsigned> found, open;
+
+  std::map<mlir::Operation *, llvm::BitVector> beforeKernel;
 
   bool reduced = false;
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>> predecessors, successors;

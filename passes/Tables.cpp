@@ -53,13 +53,11 @@ static FailureOr<ArrayRef<int64_t>> readTable(ScheduleOp schedule,
 }
 
 /// Every tile is in a group that is there, and every group counts its tiles.
-static LogicalResult checkTileGroups(const ScheduleTables &tables) {
+static LogicalResult checkTileGroups(const ScheduleTables &tables,
+                                     KernelOp kernel, bool produces) {
   ScheduleOp schedule = tables.getSchedule();
   ArrayRef<GroupRow> groups = tables.getGroups();
   ArrayRef<TileGroupRow> tileGroups = tables.getTileGroups();
-  auto plan = cast<PlanOp>(schedule->getParentOp());
-  bool produces = !plan.getBody().getOps<ProduceOp>().empty();
-  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
   auto tiles = static_cast<size_t>(kernel.getNumTiles());
   if (tileGroups.size() != (produces ? tiles : 0))
     return schedule.emitOpError() << "expects tile_groups to have a row for "
@@ -87,10 +85,9 @@ static LogicalResult checkTileGroups(const ScheduleTables &tables) {
 }
 
 /// A tile that several CTAs compute hands nothing over.
-static LogicalResult checkShared(const ScheduleTables &tables) {
+static LogicalResult checkShared(const ScheduleTables &tables,
+                                 KernelOp kernel) {
   ScheduleOp schedule = tables.getSchedule();
-  auto plan = cast<PlanOp>(schedule->getParentOp());
-  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
   ArrayRef<TileGroupRow> rows = tables.getTileGroups();
   if (kernel.getParts() == 1 || rows.empty())
     return success();
@@ -146,7 +143,8 @@ static LogicalResult checkHandedOver(const ScheduleTables &tables) {
   return success();
 }
 
-FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
+FailureOr<ScheduleTables>
+ScheduleTables::read(KernelOp kernel, ScheduleOp schedule, bool produces) {
   ScheduleTables tables;
   tables.schedule = schedule;
   tables.rank = schedule.getRank();
@@ -230,13 +228,11 @@ FailureOr<ScheduleTables> ScheduleTables::read(ScheduleOp schedule) {
     if (failed(check("slots", row, tile.parts, "slot_parts",
                      *schedule.getSlotParts())))
       return failure();
-  auto plan = cast<PlanOp>(schedule->getParentOp());
-  KernelOp kernel = *plan.getBody().getOps<KernelOp>().begin();
   FailureOr<SmallVector<int64_t>> order = readTileOrder(kernel, schedule);
   if (failed(order) || failed(readStepOrder(kernel, schedule, *order)))
     return failure();
-  if (failed(checkTileGroups(tables)) || failed(checkHandedOver(tables)) ||
-      failed(checkShared(tables)))
+  if (failed(checkTileGroups(tables, kernel, produces)) ||
+      failed(checkHandedOver(tables)) || failed(checkShared(tables, kernel)))
     return failure();
   const CallRow &call = tables.getCall();
   if (failed(check("calls", 0, call.open, "signals", signals)) ||

@@ -198,8 +198,10 @@ llvm::ArrayRef<int64_t> getValues(llvm::ArrayRef<Row> rows) {
 class ScheduleTables {
 public:
   /// Emits an error at the schedule if a table is missing, has other columns,
-  /// or names rows that are not there.
-  static mlir::FailureOr<ScheduleTables> read(chunk::ScheduleOp schedule);
+  /// or names rows that are not there. `produces` is whether tiles of any rank
+  /// compute chunks.
+  static mlir::FailureOr<ScheduleTables>
+  read(chunk::KernelOp kernel, chunk::ScheduleOp schedule, bool produces);
 
   int64_t getRank() const { return rank; }
   chunk::ScheduleOp getSchedule() const { return schedule; }

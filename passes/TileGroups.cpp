@@ -15,16 +15,15 @@ using namespace mlir;
 using namespace syncopate;
 using namespace syncopate::chunk;
 
-/// By tile of a rank, the transfers that it hands over, which need no group for
-/// that.
-static std::map<int64_t, SmallVector<unsigned>> findHandedOver(PlanGraph &graph,
-                                                               int64_t rank) {
-  std::map<int64_t, SmallVector<unsigned>> handed;
+/// By rank and tile, the transfers that the tile hands over, which need no
+/// group for that.
+static std::vector<std::map<int64_t, SmallVector<unsigned>>>
+findHandedOver(PlanGraph &graph, int64_t ranks) {
+  std::vector<std::map<int64_t, SmallVector<unsigned>>> handed(ranks);
   for (unsigned id = 0; id < graph.size(); ++id) {
     TransferOpInterface transfer = graph.getTransfer(id);
-    if (std::optional<uint64_t> tile = transfer.getTile();
-        tile && transfer.getExecutor() == rank)
-      handed[*tile].push_back(id);
+    if (std::optional<uint64_t> tile = transfer.getTile())
+      handed[transfer.getExecutor()][*tile].push_back(id);
   }
   return handed;
 }
@@ -128,6 +127,7 @@ TileGroups::TileGroups(PlanGraph &graph) {
   groupOfTile.resize(ranks);
   auto kernels = plan.getBody().getOps<KernelOp>();
   KernelOp kernel = kernels.empty() ? KernelOp() : *kernels.begin();
+  auto handedOver = findHandedOver(graph, ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     firstOfRank.push_back(groups.size());
     if (!kernel)
@@ -140,7 +140,7 @@ TileGroups::TileGroups(PlanGraph &graph) {
         writes.emplace_back(graph, rank, graph.getTileBoxes(footprint));
     if (writes.empty())
       continue;
-    auto handed = findHandedOver(graph, rank);
+    const auto &handed = handedOver[rank];
     ArrayRef<int64_t> callOfTile = calls[rank];
     // Of those that a library call takes, nobody else waits for any.
     std::map<std::pair<SmallVector<unsigned>, int64_t>, int64_t> numbers;
