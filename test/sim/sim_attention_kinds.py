@@ -185,6 +185,10 @@ KINDS: dict[str, KindCase] = {
     "causal, ranks without rows, several steps": KindCase(
         _workload("sequence_parallel", 2, 1, 41, 7, causal=True, batch=2)
     ),
+    # A tile has queries of a rank's first block, and the second one is empty.
+    "causal zig-zag, empty blocks": KindCase(
+        _workload("ring", 2, 1, 33, 8, causal=True, sharding=Sharding.ZIGZAG)
+    ),
     "packed double ring, ragged": KindCase(
         _workload("ring", 2, 1, 205, 6, causal=True, node_size=3, cu_seqlens=(0, 17, 90, 91, 205))
     ),

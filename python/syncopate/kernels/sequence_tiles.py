@@ -200,8 +200,10 @@ class SequenceTiles:
         most = -(-shards.length // bn)
         if not self.causal:
             return lambda h, m: (0, most)
-        # Rows that stand for no query come last, and take no key.
-        with_queries = -(-int(np.count_nonzero(shards.positions(rank) >= 0)) // bm)
+        # Rows that stand for no query come last in each block, and take no key; all of the second one's may be such.
+        places = shards.positions(rank)
+        with_queries = -(-int(np.count_nonzero(places >= 0)) // bm)
+        most = -(-(int(places.max()) + 1) // bn)
 
         def last(m: Any) -> tuple[Any, ...]:
             return end(m * bm + (bm - 1)), end(rows - 1), most, (with_queries - m) * most
