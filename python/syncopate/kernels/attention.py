@@ -63,6 +63,7 @@ def attention(
     its sequence. As a block may end anywhere, O is stored through ``o_ptr``.
     """
     scale_log2 = scale * _LOG2_E
+    # A loop in stages would stage outputs in memory of their own, beside that of keys and values.
     for t in tl.range(tl.program_id(0), HEADS * TILES_M, NUM_SMS, num_stages=1):
         # Causal tiles with the most keys come first.
         m = TILES_M - 1 - t % TILES_M if CAUSAL else t % TILES_M
