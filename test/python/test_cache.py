@@ -1,9 +1,11 @@
 """What is kept on disk, and what happens when it is damaged."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
+from syncopate.bridge import write_whole
 from syncopate.compiler.cache import MOST_ENTRIES, Cache
 
 
@@ -55,3 +57,18 @@ def test_memory_is_bounded(folder):
     assert cache.find("1") is None
     assert cache.find("2") == {"a": b"2"}
     assert cache.find("0") == {"a": b"0"}
+
+
+def test_file_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "entry"
+    write_whole(path, "é")
+    assert path.read_text(encoding="utf-8") == "é"
+
+    def fail(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        write_whole(path, "other")
+    assert [each.name for each in tmp_path.iterdir()] == ["entry"]
+    assert path.read_text(encoding="utf-8") == "é"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_curve_is_monotone(sizes, steps, one, other):
     [((1,), (1,)), ((1, 1), (1, 2)), ((1, 2), (2, 1)), ((1, 2), (1, 1)), ((-1, 2), (1, 2))],
 )
 def test_malformed_curve_is_refused(sizes, times):
-    with pytest.raises(SyncopateError, match="curve: expects"):
+    with pytest.raises(SyncopateError, match="curve: (nbytes: )?expects"):
         Curve(sizes, times)
 
 
@@ -141,6 +142,36 @@ def test_files_that_are_no_machines_are_refused(tmp_path):
     path.write_text("[1]")
     with pytest.raises(SyncopateError, match="holds no machine"):
         load_machine(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("sms",), 0, "sms: expects an integer of at least 1, but got 0"),
+        (("sms",), True, "sms: expects an integer of at least 1, but got True"),
+        (("memory_gbps",), -1, "memory_gbps: expects a finite number above 0, but got -1"),
+        (("latencies", "call"), float("nan"), "latencies: call: expects a finite number of at"),
+        (("gemm_rates", 0, "step_us"), 0, "gemm_rates: step_us: expects a finite number above 0"),
+        (("gemm_rates", 0, "block_m"), "x", "gemm_rates: block_m: expects an integer"),
+        (("topology", "link_gbps"), float("inf"), "link_gbps: expects a finite number above 0"),
+        (("curves", 0, "ctas"), float("inf"), "curves: ctas: expects an integer of at least 0"),
+        (("curves", 0, "curve", "us", 0), float("nan"), "curve: us: expects a finite number"),
+        (("collectives", 0, "world_size"), 0, "collectives: world_size: expects an integer"),
+        (("burst_us",), -1, "burst_us: expects a finite number of at least 0"),
+        (("idle_gain",), None, "idle_gain: expects a finite number above -1, but got None"),
+        (("interference", "nccl"), -3, "interference: nccl: expects a finite number"),
+        (("row_slowdowns",), [[0, 1.5]], "row_slowdowns: bytes: expects an integer of at least 1"),
+        (("name",), [], "name: expects a text, but got []"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(path, value, message):
+    data = find_preset("h200-w2").to_json()
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(SyncopateError, match=re.escape(message)):
+        Machine.from_json(data)
 
 
 def test_measurement_goes_before_preset(tmp_path, monkeypatch):

@@ -19,7 +19,12 @@ def cache_folder(kind: str) -> Path:
 def write_whole(path: Path, text: str) -> None:
     """Writes a file so that no reader, in this process or another, ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    Path(temporary).replace(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        temporary.replace(path)
+    finally:
+        # Gone if all went well.
+        temporary.unlink(missing_ok=True)

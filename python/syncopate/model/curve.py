@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from syncopate.abi import Realization
 from syncopate.errors import SyncopateError
+from syncopate.model.numbers import expect_count, expect_number
 
 __all__ = ["Combining", "Curve", "FlowDirection", "TransferCurve", "TransferRates"]
 
@@ -53,13 +54,14 @@ class Curve:
                 f"curve: expects two or more sizes and a time for each, but got {len(self.nbytes)} and {len(self.us)}"
             )
         for name, values, strict in (("nbytes", self.nbytes, True), ("us", self.us, False)):
+            for value in values:
+                expect_number(f"curve: {name}", value)
             for before, after in itertools.pairwise(values):
                 if after < before or (strict and after == before):
                     raise SyncopateError(f"curve: expects ascending {name}, but got {values}")
-        if self.nbytes[0] < 0 or self.us[0] < 0 or self.us[-1] <= self.us[-2]:
+        if self.us[-1] <= self.us[-2]:
             raise SyncopateError(
-                f"curve: expects sizes and times that are not negative, and the last point above the one before, "
-                f"but got {self.nbytes} and {self.us}"
+                f"curve: expects the last point above the one before, but got {self.nbytes} and {self.us}"
             )
 
     @staticmethod
@@ -107,6 +109,9 @@ class TransferCurve:
     combining: Combining
     ctas: int
     curve: Curve
+
+    def __post_init__(self) -> None:
+        expect_count("curves: ctas", self.ctas)
 
 
 class TransferRates:

@@ -20,6 +20,7 @@ from syncopate.model.curve import (
     TransferRates,
 )
 from syncopate.model.fabric import Fabric, Wire
+from syncopate.model.numbers import expect_count, expect_number
 from syncopate.model.topology import Topology, TopologyKind
 
 __all__ = ["MACHINE_VERSION", "CollectiveCurve", "GemmRate", "Latencies", "Machine", "Provenance"]
@@ -58,6 +59,12 @@ class GemmRate:
     step_us: float
     tile_us: float
 
+    def __post_init__(self) -> None:
+        for name in ("block_m", "block_n", "block_k"):
+            expect_count(f"gemm_rates: {name}", getattr(self, name), 1)
+        expect_number("gemm_rates: step_us", self.step_us, above=True)
+        expect_number("gemm_rates: tile_us", self.tile_us)
+
 
 @dataclass(frozen=True)
 class Latencies:
@@ -94,6 +101,10 @@ class Latencies:
     store_part: float
     add_part: float
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            expect_number(f"latencies: {name}", value)
+
 
 @dataclass(frozen=True)
 class CollectiveCurve:
@@ -110,6 +121,10 @@ class CollectiveCurve:
     world_size: int
     curve: Curve
     ctas: int = 0
+
+    def __post_init__(self) -> None:
+        expect_count("collectives: world_size", self.world_size, 1)
+        expect_count("collectives: ctas", self.ctas)
 
 
 @dataclass(frozen=True)
@@ -152,6 +167,23 @@ class Machine:
     interference: Mapping[Realization, float] = field(default_factory=dict)
     block_bytes: int = 2048
     ring_slots: int = 4
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise SyncopateError(f"name: expects a text, but got {self.name!r:.80}")
+        expect_count("sms", self.sms, 1)
+        expect_count("block_bytes", self.block_bytes, 1)
+        expect_count("ring_slots", self.ring_slots)
+        expect_number("memory_gbps", self.memory_gbps, above=True)
+        expect_number("idle_gain", self.idle_gain, -1.0, above=True)
+        expect_number("sustained_slowdown", self.sustained_slowdown, above=True)
+        if self.burst_us != math.inf:
+            expect_number("burst_us", self.burst_us)
+        for aligned, factor in self.row_slowdowns:
+            expect_count("row_slowdowns: bytes", aligned, 1)
+            expect_number("row_slowdowns: factor", factor, above=True)
+        for realization, share in self.interference.items():
+            expect_number(f"interference: {realization.spelling}", share)
 
     @property
     def label(self) -> str:
@@ -299,7 +331,7 @@ class Machine:
             )
         try:
             return _read(data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SyncopateError(f"machine: the file is malformed: {error!r}") from error
 
 
@@ -334,7 +366,7 @@ def _read(data: Mapping[str, Any]) -> Machine:
             Realization[entry["realization"].upper()],
             FlowDirection(entry["direction"]),
             Combining(entry["combining"]),
-            int(entry["ctas"]),
+            entry["ctas"],
             curve(entry["curve"]),
         )
         for entry in data["curves"]
@@ -342,17 +374,15 @@ def _read(data: Mapping[str, Any]) -> Machine:
     fields["collectives"] = tuple(
         CollectiveCurve(
             entry["collective"],
-            int(entry["world_size"]),
+            entry["world_size"],
             curve(entry["curve"]),
-            int(entry.get("ctas", 0)),
+            entry.get("ctas", 0),
         )
         for entry in data["collectives"]
     )
     fields["latencies"] = Latencies(**data["latencies"])
     fields["gemm_rates"] = tuple(GemmRate(**entry) for entry in data["gemm_rates"])
-    fields["row_slowdowns"] = tuple(
-        (int(aligned), float(factor)) for aligned, factor in data["row_slowdowns"]
-    )
+    fields["row_slowdowns"] = tuple((aligned, factor) for aligned, factor in data["row_slowdowns"])
     fields["interference"] = {
         Realization[name.upper()]: float(share) for name, share in data["interference"].items()
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from syncopate.errors import SyncopateError
 from syncopate.model.fabric import MOST_WIRES, Wire
+from syncopate.model.numbers import expect_count, expect_number
 
 __all__ = ["Topology", "TopologyKind"]
 
@@ -44,8 +45,10 @@ class Topology:
     node_latency_us: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.link_gbps <= 0:
-            raise SyncopateError(f"link_gbps: expects a positive rate, but got {self.link_gbps}")
+        expect_number("link_gbps", self.link_gbps, above=True)
+        expect_count("node_size", self.node_size)
+        expect_number("node_gbps", self.node_gbps)
+        expect_number("node_latency_us", self.node_latency_us)
         if self.kind in (TopologyKind.PCIE_TREE, TopologyKind.TWO_LEVEL) and (
             self.node_size < 1 or self.node_gbps <= 0
         ):
