@@ -65,7 +65,7 @@ def test_curve_is_monotone(sizes, steps, one, other):
     [((1,), (1,)), ((1, 1), (1, 2)), ((1, 2), (2, 1)), ((1, 2), (1, 1)), ((-1, 2), (1, 2))],
 )
 def test_malformed_curve_is_refused(sizes, times):
-    with pytest.raises(SyncopateError, match="curve: (nbytes: )?expects"):
+    with pytest.raises(SyncopateError, match=r"curve: (nbytes: )?expects"):
         Curve(sizes, times)
 
 
