@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from pathlib import Path
 from typing import Final
 
 from syncopate.errors import SyncopateError
 from syncopate.model.detect import detect_fabric
 from syncopate.model.fabric import Fabric
 from syncopate.model.machine import Machine
+from syncopate.model.machine_file import read_json
 from syncopate.model.presets import find_preset, preset_names
 
 __all__ = ["DETECT", "find_fabric"]
@@ -32,12 +31,7 @@ def find_fabric(name: str, ranks: int | None = None) -> Fabric:
     if name == DETECT:
         return _with_ranks(detect_fabric(range(ranks) if ranks else None), ranks)
     if name.endswith(".json"):
-        try:
-            data = json.loads(Path(name).read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise SyncopateError(f"fabric: cannot read {name}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise SyncopateError(f"fabric: {name} is no JSON: {error}") from None
+        data = read_json("fabric", name)
         if isinstance(data, dict) and "topology" in data:
             return _links_of(Machine.from_json(data), name, ranks)
         return _with_ranks(Fabric.from_json(data), ranks)

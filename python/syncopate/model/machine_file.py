@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from syncopate.errors import SyncopateError
 from syncopate.model.machine import Machine
@@ -16,6 +17,7 @@ __all__ = [
     "load_machine",
     "machine_path",
     "open_machine",
+    "read_json",
     "save_machine",
 ]
 
@@ -39,18 +41,27 @@ def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
     write_whole(Path(path), json.dumps(machine.to_json(), indent=1) + "\n")
 
 
+def read_json(what: str, path: str | os.PathLike[str]) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        SyncopateError: There is no such file, or it is no JSON; the message begins with what it is to hold.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SyncopateError(f"{what}: cannot read {os.fspath(path)}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise SyncopateError(f"{what}: {os.fspath(path)} is no JSON: {error}") from error
+
+
 def load_machine(path: str | os.PathLike[str]) -> Machine:
     """Reads a machine.
 
     Raises:
         SyncopateError: There is no such file, it is malformed, or it has another version.
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise SyncopateError(f"machine: cannot read {os.fspath(path)}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise SyncopateError(f"machine: {os.fspath(path)} is no JSON: {error}") from error
+    data = read_json("machine", path)
     if not isinstance(data, dict):
         raise SyncopateError(
             f"machine: {os.fspath(path)} holds no machine, as syncopate.model.measure writes them"
