@@ -22,6 +22,25 @@ __all__ = [
 ]
 
 
+def _compile(
+    kernel: Any,
+    plan: syncopate.Plan,
+    bind: dict[str, Any],
+    tiles: int,
+    strategy: syncopate.Strategy,
+) -> Any:
+    """A kernel of so many tiles, each by a CTA of its own."""
+    return compile_program(
+        kernel,
+        plan,
+        bind=bind,
+        tiles=(tiles,),
+        ctas=tiles,
+        strategy=strategy,
+        options={"num_warps": 4, "num_stages": 2},
+    )
+
+
 @triton.jit(do_not_specialize=["LENGTH"])
 def two_pass_softmax(
     x_desc, v_desc, y_desc, LENGTH, BM: tl.constexpr, BN: tl.constexpr, CTAS: tl.constexpr
@@ -66,15 +85,7 @@ def build_two_pass_softmax(world: int, length: int, strategy: syncopate.Strategy
         "BN": 32,
         "CTAS": 2,
     }
-    return compile_program(
-        two_pass_softmax,
-        plan,
-        bind=bind,
-        tiles=(2,),
-        ctas=2,
-        strategy=strategy,
-        options={"num_warps": 4, "num_stages": 2},
-    )
+    return _compile(two_pass_softmax, plan, bind, 2, strategy)
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
@@ -121,15 +132,7 @@ def build_linear_attention(world: int, length: int, strategy: syncopate.Strategy
         "C": 16,
         "D": 16,
     }
-    return compile_program(
-        linear_attention,
-        plan,
-        bind=bind,
-        tiles=(2,),
-        ctas=2,
-        strategy=strategy,
-        options={"num_warps": 4, "num_stages": 2},
-    )
+    return _compile(linear_attention, plan, bind, 2, strategy)
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
@@ -180,15 +183,7 @@ def build_gated_attention(world: int, length: int, strategy: syncopate.Strategy)
         "D": 16,
         "HEADS": 2,
     }
-    return compile_program(
-        gated_attention,
-        plan,
-        bind=bind,
-        tiles=(2,),
-        ctas=2,
-        strategy=strategy,
-        options={"num_warps": 4, "num_stages": 2},
-    )
+    return _compile(gated_attention, plan, bind, 2, strategy)
 
 
 @triton.jit(do_not_specialize=["LENGTH"])
