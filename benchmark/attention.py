@@ -47,9 +47,8 @@ Shape = tuple[int, int, int, int]
 
 def name_config(config: AttentionConfig) -> str:
     """For tables; `x2` says that two CTAs share a multiprocessor."""
-    late = "-late" if config.late else ""
     blocks = f"bm{config.block_m}-bn{config.block_n}"
-    return f"{blocks}-w{config.num_warps}-s{config.num_stages}{late}-x{config.ctas_per_sm}"
+    return f"{blocks}-w{config.num_warps}-s{config.num_stages}-x{config.ctas_per_sm}"
 
 
 def list_configs(head_dim: int, causal: bool) -> list[AttentionConfig]:
@@ -66,6 +65,7 @@ def list_configs(head_dim: int, causal: bool) -> list[AttentionConfig]:
         128: (
             (128, 64, 8, 3, 1),
             (128, 64, 8, 4, 1),
+            (128, 64, 8, 5, 1),
             (128, 128, 8, 3, 1),
             (128, 64, 4, 2, 2),
             (64, 64, 4, 2, 2),
@@ -75,10 +75,8 @@ def list_configs(head_dim: int, causal: bool) -> list[AttentionConfig]:
     }
     chosen = AttentionConfig.choose(head_dim)
     others = [
-        AttentionConfig(bm, bn, warps, stages, late=late, ctas_per_sm=per_sm)
-        for (bm, bn, warps, stages, per_sm), late in itertools.product(
-            blocks[head_dim], (True, False)
-        )
+        AttentionConfig(bm, bn, warps, stages, ctas_per_sm=per_sm)
+        for bm, bn, warps, stages, per_sm in blocks[head_dim]
     ]
     return [chosen, *(config for config in others if config != chosen)]
 
@@ -180,7 +178,6 @@ def run_kernel(
             CAUSAL=data.causal,
             RAGGED=data.length % config.block_n != 0,
             PACKED=False,
-            LATE=config.late,
             NUM_SMS=programs,
             num_warps=config.num_warps,
             num_stages=config.num_stages,

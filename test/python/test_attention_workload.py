@@ -224,7 +224,7 @@ def moved_rows(work, config):
     ],
 )
 def test_keys_go_only_where_tiles_read_them(kind, sequences, causal_sequences):
-    config = AttentionConfig(64, 32, 4, 2, 3, late=False)
+    config = AttentionConfig(64, 32, 4, 2, 3)
 
     def count(world, **more):
         return moved_rows(AttentionWorkload(kind, 2, 1, 64, 64 * world, world, **more), config)

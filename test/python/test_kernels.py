@@ -63,7 +63,6 @@ def test_attention_compiles(dtype, head_dim, causal):
         "CAUSAL": causal,
         "RAGGED": False,
         "PACKED": False,
-        "LATE": config.late,
         "NUM_SMS": 132,
         "o_ptr": None,
         "tiles_ptr": None,

@@ -6,8 +6,8 @@ The softmax is computed online in float32, in base 2, over blocks of keys, which
 which they arrive. So a block may be one of which a row takes no key, before the row has taken any: scores that are
 masked are minus infinity, and the greatest score so far starts finite, so that their weights are zero in any case.
 
-With LATE, the weights of a block are multiplied by its values at the next step, behind the product of that step's keys.
-That product does not depend on the exponentials of the same step, so that tensor cores work while these are computed.
+Keys and values of a step are loaded together, though values are needed later: a load of its own takes two barriers of
+all warps, which are a tenth of a step's time.
 """
 
 import triton
@@ -44,7 +44,6 @@ def attention(
     CAUSAL: tl.constexpr,
     RAGGED: tl.constexpr,
     PACKED: tl.constexpr,
-    LATE: tl.constexpr,
     NUM_SMS: tl.constexpr,
 ):
     """Computes attention in a loop over heads and TILES_M blocks of queries, on NUM_SMS programs.
@@ -75,22 +74,12 @@ def attention(
         top = tl.full((BLOCK_M,), _LEAST, tl.float32)
         total = tl.zeros((BLOCK_M,), tl.float32)
         out = tl.zeros((BLOCK_M, HEAD_DIM), tl.float32)
-        if LATE:
-            shrink = tl.zeros((BLOCK_M,), tl.float32)
-            # As integers, since Triton would take what a loop carries to the product from shared memory.
-            late = tl.zeros((BLOCK_M, BLOCK_N), tl.int16)
-            before = -1
         first_step, end_step = sy.steps(first_key // BLOCK_N, end)
         for i in tl.range(first_step, end_step):
             n = sy.step(i)
             k = k_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
+            v = v_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
             scores = tl.dot(q, k.T)
-            if LATE:
-                # Weights are zero at the first step, but values that have not arrived may be no numbers.
-                taken = tl.where(before < 0, n, before)
-                v = v_desc.load([taken * BLOCK_N, h // GROUP * HEAD_DIM])
-                out = tl.dot(late.to(v.dtype, bitcast=True), v, out * shrink[:, None])
-                before = n
             if CAUSAL or RAGGED or PACKED:  # noqa: SIM102 (the one is known to the compiler, the other at run time)
                 if (n * BLOCK_N + BLOCK_N > whole) | (n * BLOCK_N < first_key):
                     kept = find_kept(n * BLOCK_N, first_key, last, BLOCK_N, PACKED)
@@ -99,17 +88,8 @@ def attention(
             weights = tl.math.exp2(scores * scale_log2 - higher[:, None])
             fade = tl.math.exp2(top - higher)
             total = total * fade + tl.sum(weights, 1)
-            if LATE:
-                shrink = fade
-                late = weights.to(q.dtype).to(tl.int16, bitcast=True)
-            else:
-                v = v_desc.load([n * BLOCK_N, h // GROUP * HEAD_DIM])
-                out = tl.dot(weights.to(v.dtype), v, out * fade[:, None])
+            out = tl.dot(weights.to(v.dtype), v, out * fade[:, None])
             top = higher
-        if LATE:
-            # Of a tile without steps this is a block of zeros, in front of all keys.
-            v = v_desc.load([before * BLOCK_N, h // GROUP * HEAD_DIM])
-            out = tl.dot(late.to(v.dtype, bitcast=True), v, out * shrink[:, None])
         takes = total > 0
         total = tl.where(takes, total, 1.0)
         out = out * (1 / total)[:, None]

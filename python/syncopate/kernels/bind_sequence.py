@@ -80,7 +80,6 @@ def bind_attention(
     )
     bound["bind"] |= {
         "lse_ptr": Pointer(Tensor("lse", (heads, shards.rows), "f32", output=True)),
-        "LATE": config.late,
     }
     return bound
 

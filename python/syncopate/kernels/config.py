@@ -198,8 +198,6 @@ class AttentionConfig:
         num_warps: Warps that compute.
         num_stages: Pipeline stages of the loop over steps.
         num_ctas: CTAs that walk the tiles; `syncopate.compile` chooses, if it is left out.
-        late: Whether the weights of a step are multiplied by its values at the next step, while the exponentials of
-            that one are computed. It takes registers.
         ctas_per_sm: How many of these CTAs share a multiprocessor, if their number is left out. Warps of one CTA wait
             for each other at each step; those of several do not, so that some multiply while others compute
             exponentials.
@@ -210,7 +208,6 @@ class AttentionConfig:
     num_warps: int = 8
     num_stages: int = 3
     num_ctas: int | None = None
-    late: bool = True
     ctas_per_sm: int = 1
 
     @classmethod
@@ -230,16 +227,16 @@ class AttentionConfig:
         ring = any(kind.is_tma for kind in kinds)
         if head_dim > 128:
             if packed and beside:
-                return cls(block_n=32, num_stages=2 if ring else 3, late=False)
-            return cls(num_stages=2, late=False)
+                return cls(block_n=32, num_stages=2 if ring else 3)
+            return cls(num_stages=2)
         if Realization.TMA_DEDICATED in kinds:
             # Its ring takes most of a multiprocessor's shared memory.
             return cls(num_stages=4) if head_dim > 64 else cls(block_n=128)
         if head_dim > 64 and not beside:
-            return cls(block_n=128, late=False)
+            return cls(block_n=128)
         block_n = 64 if head_dim > 64 else 128
         stages = 2 if ring else 3
-        return cls(64, block_n, num_warps=4, num_stages=stages, late=False, ctas_per_sm=2)
+        return cls(64, block_n, num_warps=4, num_stages=stages, ctas_per_sm=2)
 
     @classmethod
     def choose_backward_q(cls, head_dim: int) -> AttentionConfig:

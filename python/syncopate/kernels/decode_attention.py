@@ -78,14 +78,15 @@ def decode_attention(
         out = tl.zeros((ROWS, HEAD_DIM), tl.float32)
         for n in tl.range(c % PARTS * blocks // PARTS, (c % PARTS + 1) * blocks // PARTS):
             place = [sequence * CAPACITY + n * BLOCK_N, pair % KV_HEADS * HEAD_DIM]
-            scores = tl.dot(q, k_desc.load(place).T) * (scale * _LOG2_E)
+            k = k_desc.load(place)
+            v = v_desc.load(place)
+            scores = tl.dot(q, k.T) * (scale * _LOG2_E)
             scores = tl.where((n * BLOCK_N + keys < length)[None, :], scores, float("-inf"))
             higher = tl.maximum(top, tl.max(scores, 1))
             weights = tl.math.exp2(scores - higher[:, None])
             fade = tl.math.exp2(top - higher)
             total = total * fade + tl.sum(weights, 1)
             # What stands behind a sequence is its neighbour's, or nothing that could be multiplied by zero.
-            v = v_desc.load(place)
             v = tl.where((n * BLOCK_N + keys < length)[:, None], v, 0.0)
             out = tl.dot(weights.to(v.dtype), v, out * fade[:, None])
             top = higher
