@@ -32,6 +32,7 @@ class SequenceCase:
         causal: Whether a query takes keys up to its own place only.
         sharding: Who has which part of the sequence.
         choices: Fields of the strategy.
+        groups: In how many groups heads come.
     """
 
     length: int
@@ -41,6 +42,7 @@ class SequenceCase:
     causal: bool
     sharding: Sharding
     choices: Mapping[str, Any]
+    groups: int | None = None
 
     def shards(self, world: int) -> SequenceShards:
         """Who has what."""
@@ -59,6 +61,7 @@ class SequenceCase:
             world,
             causal=self.causal,
             sharding=self.sharding,
+            groups=self.groups,
         )
         config = dataclasses.replace(workload.choose_config(strategy), num_ctas=num_ctas)
         return workload.compile(strategy, config=config, timeout=10.0)
@@ -130,6 +133,12 @@ SEQUENCES = {
     "ring": SequenceCase(3072, 4, 2, 64, True, _CONTIGUOUS, {"algorithm": "ring"}),
     "zig-zag ring": SequenceCase(
         4000, 8, 2, 128, True, _ZIGZAG, {"algorithm": "ring", "direction": "pull"}
+    ),
+    "heads in groups": SequenceCase(
+        4096, 8, 4, 128, False, _CONTIGUOUS, {"realization": "copy_engine"}, groups=4
+    ),
+    "heads in groups around a ring": SequenceCase(
+        3072, 4, 2, 64, True, _ZIGZAG, {"algorithm": "ring"}, groups=2
     ),
     "heads of 256": SequenceCase(2048, 2, 1, 256, True, _CONTIGUOUS, {}),
 }

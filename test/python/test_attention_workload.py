@@ -26,6 +26,22 @@ GOOD = {
 
 
 @pytest.mark.parametrize(
+    ("kind", "sequence", "groups"),
+    [
+        ("ring", 32768, 4),
+        ("sequence_parallel", 1024, 2),
+        ("sequence_parallel", 512, 1),
+        ("ulysses", 2048, 2),
+        ("ulysses", 1 << 20, 2),
+        ("ulysses", 256, 1),
+    ],
+)
+def test_heads_come_in_groups_that_are_worth_a_transfer(kind, sequence, groups):
+    work = AttentionWorkload(kind, 32, 16, 128, sequence, 2)
+    assert work.count_groups(work.count_own(16) if work.exchanges else 16) == groups
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"kind": "double"}, "kind: expects one of sequence_parallel, ring, ulysses, decode, but"),
@@ -60,6 +76,9 @@ GOOD = {
             {"kind": "sequence_parallel", "node_size": 2},
             "node_size: expects None for sequence_parallel, but got 2",
         ),
+        ({"groups": 3}, "groups: expects a divisor of the 2 heads of keys that a rank computes wi"),
+        ({"kind": "ulysses", "groups": 2}, "groups: expects a divisor of the 1 heads of keys"),
+        ({"kind": "decode", "groups": 1}, "groups: expects None for decode, but got 1"),
     ],
 )
 def test_wrong_workload_is_refused(change, message):

@@ -1,5 +1,7 @@
 """Who has which element of a sequence, and the plans that bring all of it to all ranks."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,18 @@ def test_wrong_gathers_are_refused():
         gather_sequence(plan, k, SequenceShards(64, 2), strategy)
     with pytest.raises(PlanError, match="taken: expects an entry for each of 2 ranks, but got 1"):
         gather_sequence(plan, k, SequenceShards(64, 2), taken=[[(0, 64)]])
+    with pytest.raises(PlanError, match="groups: expects a divisor of the 16 columns of buffer k"):
+        gather_sequence(plan, k, SequenceShards(64, 2), groups=3)
+
+
+def test_columns_come_one_group_after_another():
+    plan = Plan("p", [3])
+    buffers = [plan.buffer(name, (40, 16), "bf16") for name in "kv"]
+    strategy = syncopate.Strategy(algorithm="ring")
+    gather_sequence(plan, buffers, SequenceShards(40, 3), strategy, groups=4)
+    columns = [int(first) for first in re.findall(r"chunk\.put %\w+\[\d+, (\d+)\]", plan.text)]
+    # Of each group, two buffers go two hops around three ranks.
+    assert columns == [group * 4 for group in range(4) for _ in range(12)]
 
 
 def test_plans_of_too_many_transfers_are_refused_before_they_are_written():

@@ -70,6 +70,7 @@ def workload_of(case: Any, node_size: int | None = None) -> AttentionWorkload:
         sharding=case.sharding,
         cu_seqlens=getattr(case, "cu_seqlens", None),
         node_size=node_size,
+        groups=getattr(case, "groups", None),
     )
 
 
@@ -88,6 +89,7 @@ class AttentionCase:
         strategy: The choices.
         config: Tiles and steps.
         dtype: Element type.
+        groups: In how many groups heads come.
     """
 
     world: int
@@ -100,6 +102,7 @@ class AttentionCase:
     strategy: syncopate.Strategy = _STRATEGY
     config: AttentionConfig = _SMALL
     dtype: str = "f16"
+    groups: int | None = None
 
     @property
     def shards(self) -> SequenceShards:
@@ -193,6 +196,17 @@ ATTENTIONS: dict[str, AttentionCase] = {
     ),
     "ring in pieces, bf16": AttentionCase(
         2, 193, dtype="bf16", strategy=syncopate.Strategy(**_RING, splits=2)
+    ),
+    "heads in groups": AttentionCase(3, 97, heads=4, kv_heads=2, groups=2),
+    "causal heads in groups around a ring": AttentionCase(
+        3,
+        130,
+        heads=4,
+        kv_heads=4,
+        causal=True,
+        sharding=Sharding.ZIGZAG,
+        strategy=syncopate.Strategy(**_RING),
+        groups=4,
     ),
     "zig-zag": AttentionCase(2, 135, causal=True, sharding=Sharding.ZIGZAG),
     "zig-zag ring, three ranks": AttentionCase(

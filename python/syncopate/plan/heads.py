@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from syncopate.errors import PlanError
 from syncopate.plan.body import Buffer, Chunk, Token
 from syncopate.plan.builder import Plan
-from syncopate.plan.sequence import SequenceShards, Sharding
+from syncopate.plan.sequence import SequenceShards, Sharding, check_groups, group_columns
 from syncopate.plan.sums import add_transfer, produce_everywhere, spelled
 from syncopate.strategy import Strategy
 
@@ -59,7 +59,7 @@ def scatter_heads(
         for rank in range(plan.world_size):
             origin = (rank + distance) % plan.world_size
             for given, received, parts in exchanges if origin in _owners(shards) else ():
-                columns = _piece(received.shape[1], group, groups)
+                columns = group_columns(received, group, groups)
                 src, dst = _match(given, received, parts[rank], columns, shards, origin)
                 arrived.append(add_transfer(plan, src, dst, origin, rank, [], strategy))
     return plan.join(arrived)
@@ -116,7 +116,7 @@ def gather_heads(
             owner = (source + distance) % plan.world_size
             if owner not in _owners(shards):
                 continue
-            columns = _piece(computed.shape[1], group, groups)
+            columns = group_columns(computed, group, groups)
             dst, src = _match(returned, computed, parts[source], columns, shards, owner)
             _, tokens = arrived.setdefault((owner, parts[source][0], group), (dst, []))
             if slots is not None and number[source]:
@@ -158,11 +158,6 @@ def _count_rows(shards: SequenceShards, rank: int) -> int:
     return sum(end - begin for begin, end in shards.ranges(rank))
 
 
-def _piece(width: int, group: int, groups: int) -> slice:
-    """The columns of a group of a rank's heads."""
-    return slice(group * width // groups, (group + 1) * width // groups)
-
-
 def _match(
     shared: Buffer,
     whole: Buffer,
@@ -202,11 +197,8 @@ def _check_shapes(
             raise PlanError(
                 f"buffer {buffer.name}: expects [{rows}, columns], but got {list(buffer.shape)}"
             )
+    check_groups(whole, groups)
     width = whole.shape[1]
-    if type(groups) is not int or groups < 1 or width % groups:
-        raise PlanError(
-            f"groups: expects a divisor of the {width} columns of buffer {whole.name}, but got {groups!r}"
-        )
     for rank, (begin, end) in enumerate(parts):
         if not 0 <= begin < end <= shared.shape[1] or end - begin != width:
             raise PlanError(

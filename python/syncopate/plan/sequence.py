@@ -134,11 +134,13 @@ def gather_sequence(
     strategy: Strategy | None = None,
     *,
     taken: Sequence[Sequence[tuple[int, int]]] | None = None,
+    groups: int = 1,
 ) -> Token | None:
     """Says that each rank holds its elements of a sequence when a call starts, and brings all to all ranks.
 
-    What belongs to the same elements, such as their keys and values, comes together: one rank's of all buffers, then
-    the next one's.
+    Columns come one group after another, so that tiles that take those of the first, such as the first heads, can start
+    early. Of a group, what belongs to the same elements, such as their keys and values, comes together: one rank's of
+    all buffers, then the next one's.
 
     Args:
         plan: The plan.
@@ -150,13 +152,14 @@ def gather_sequence(
         taken: For each rank, where the elements begin and end that its tiles take, as of causal attention, or of
             several sequences: of each block a rank gets what is between the first and the last of them, and what it
             passes on. If it is left out, each takes all.
+        groups: Groups of columns, which divide those of each buffer.
 
     Returns:
         The token that all elements are there, or those that are taken, on every rank; None if nothing moves.
 
     Raises:
         PlanError: A buffer has another number of rows, or the plan of ranks; the strategy has another algorithm;
-            `taken` has no entry for each rank; or a rule of the plan is broken.
+            `taken` has no entry for each rank; groups do not divide columns; or a rule of the plan is broken.
     """
     buffers = [buffers] if isinstance(buffers, Buffer) else list(buffers)
     strategy = strategy or Strategy()
@@ -165,6 +168,8 @@ def gather_sequence(
         raise PlanError(
             f"taken: expects an entry for each of {shards.world_size} ranks, but got {len(taken)}"
         )
+    for buffer in buffers:
+        check_groups(buffer, groups)
     algorithm = Algorithm(strategy.algorithm)
     if algorithm not in (Algorithm.DIRECT, Algorithm.RING, Algorithm.HIERARCHICAL):
         raise PlanError(
@@ -173,7 +178,7 @@ def gather_sequence(
         )
     plan.follow(strategy)
     blocks = sum(len(shards.ranges(rank)) for rank in range(shards.world_size))
-    plan.expect_transfers(blocks * (shards.world_size - 1) * len(buffers))
+    plan.expect_transfers(groups * blocks * (shards.world_size - 1) * len(buffers))
     for buffer in buffers:
         for rank in range(shards.world_size):
             for begin, end in shards.ranges(rank):
@@ -183,7 +188,7 @@ def gather_sequence(
     hands = _around_nodes(world, plan.mesh[-1]) if hierarchical else gather(world, algorithm)
     everything = [[(0, shards.length)]] * shards.world_size
     passed = _find_passed(shards, list(hands), everything if taken is None else taken)
-    arrived = _pass_blocks(plan, buffers, passed, strategy)
+    arrived = _pass_blocks(plan, buffers, passed, strategy, groups)
     if taken is None and shards.sharding is Sharding.CONTIGUOUS:
         for buffer in buffers:
             with plan.claim(after=arrived):
@@ -246,14 +251,34 @@ def _pass_blocks(
     buffers: Sequence[Buffer],
     passed: Iterable[tuple[Hand, int, tuple[int, int]]],
     strategy: Strategy,
+    groups: int,
 ) -> Sequence[Token]:
-    """Brings every block, or what is passed of it, to every rank."""
-    arrived: dict[tuple[int, int, str], Token] = {}
-    for hand, block, (begin, end) in passed:
-        for buffer in buffers:
-            chunk, before = buffer[begin:end], arrived.get((hand.src, block, buffer.name))
-            after = [] if before is None else [before]
-            arrived[hand.dst, block, buffer.name] = add_transfer(
-                plan, chunk, chunk, hand.src, hand.dst, after, strategy
-            )
+    """Brings every block, or what is passed of it, to every rank, one group of columns after another."""
+    arrived: dict[tuple[int, int, int, str], Token] = {}
+    for group in range(groups):
+        for hand, block, (begin, end) in passed:
+            for buffer in buffers:
+                chunk = buffer[begin:end]
+                if groups > 1:
+                    chunk = buffer[begin:end, group_columns(buffer, group, groups)]
+                before = arrived.get((group, hand.src, block, buffer.name))
+                after = [] if before is None else [before]
+                arrived[group, hand.dst, block, buffer.name] = add_transfer(
+                    plan, chunk, chunk, hand.src, hand.dst, after, strategy
+                )
     return list(arrived.values())
+
+
+def check_groups(buffer: Buffer, groups: int) -> None:
+    """Raises PlanError unless the columns of a buffer divide into so many groups."""
+    width = buffer.shape[1] if len(buffer.shape) > 1 else 1
+    if type(groups) is not int or groups < 1 or width % groups:
+        raise PlanError(
+            f"groups: expects a divisor of the {width} columns of buffer {buffer.name}, but got {groups!r}"
+        )
+
+
+def group_columns(buffer: Buffer, group: int, groups: int) -> slice:
+    """The columns of a group."""
+    width = buffer.shape[1] // groups
+    return slice(group * width, (group + 1) * width)

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["AttentionKind", "AttentionWorkload"]
 
 _DTYPES = ("f16", "bf16")
+# What a copy engine moves of a group is slow if its rows are narrow, and not worth its latency if it is small.
+_LEAST_ROW_BYTES = 1 << 10
+_LEAST_GROUP_BYTES = 1 << 20
+# Each of them goes around the ring, with the latency of all hops.
+_MOST_GATHERED_GROUPS = 4
+_LONG_SEQUENCE = 16384
 
 
 class AttentionKind(enum.Enum):
@@ -72,6 +78,9 @@ class AttentionWorkload:
         node_size: Of RING, ranks of a node; all of them if it is left out. With several nodes, keys and values go
             around a ring of rings: those of one node after another's around the ranks of each, while the next node's
             come in.
+        groups: In how many groups a rank's heads come, or leave, one behind another, so that tiles wait for those of
+            their own group alone. It divides the heads of keys that a rank computes with. If it is left out, a group
+            is 1 MiB of a rank's rows or more, of 1 KiB each or more. Not of DECODE.
     """
 
     kind: AttentionKind | str
@@ -86,6 +95,7 @@ class AttentionWorkload:
     sharding: Sharding = Sharding.CONTIGUOUS
     cu_seqlens: tuple[int, ...] | None = None
     node_size: int | None = None
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -129,6 +139,7 @@ class AttentionWorkload:
         self._check_nodes()
         if self.exchanges:
             self._check_heads()
+        self._check_groups()
         # It says whether it can be cut like this.
         assert self.shards.rows
 
@@ -143,6 +154,20 @@ class AttentionWorkload:
         if type(size) is not int or size < 1 or self.world_size % size:
             raise SyncopateError(
                 f"node_size: expects a divisor of {self.world_size} ranks, but got {size!r}"
+            )
+
+    def _check_groups(self) -> None:
+        if self.groups is None:
+            return
+        if self._kind is AttentionKind.DECODE:
+            raise SyncopateError(
+                f"groups: expects None for {self._kind.value}, but got {self.groups!r}"
+            )
+        heads = self._computed_kv_heads
+        if type(self.groups) is not int or self.groups < 1 or heads % self.groups:
+            raise SyncopateError(
+                f"groups: expects a divisor of the {heads} heads of keys that a rank computes with, but got "
+                f"{self.groups!r}"
             )
 
     def _check_heads(self) -> None:
@@ -172,6 +197,7 @@ class AttentionWorkload:
             *([f"packed-{len(self.cu_seqlens) - 1}"] if self.cu_seqlens is not None else []),
             f"w{self.world_size}",
             *([f"nodes-of-{self.node_size}"] if self.node_size is not None else []),
+            *([f"groups-{self.groups}"] if self.groups is not None else []),
         ]
         return "-".join(words)
 
@@ -226,6 +252,15 @@ class AttentionWorkload:
         first = rank * heads * self.batch // self.world_size
         return first * self.head_dim, (first + self.count_own(heads)) * self.head_dim
 
+    def count_groups(self, heads: int) -> int:
+        """In how many groups so many heads of a rank's rows come, or leave."""
+        if self.groups is not None:
+            return self.groups
+        row = heads * self.head_dim * 2
+        fit = min(row // _LEAST_ROW_BYTES, self.shards.block * row // _LEAST_GROUP_BYTES)
+        limit = max(1, min(fit, heads, _MOST_GATHERED_GROUPS if self.gathers else heads))
+        return max(groups for groups in range(1, limit + 1) if heads % groups == 0)
+
     def tables(self, rank: int, config: AttentionConfig) -> dict[str, npt.NDArray[np.int32]]:
         """What a call takes besides queries, keys, values and lengths, by name."""
         if self._kind is AttentionKind.DECODE:
@@ -245,9 +280,11 @@ class AttentionWorkload:
         """The strategy that `compile` takes if it is given none.
 
         Keys and values that are gathered, or go around a ring, go by copy engines: those take no registers, which the
-        kernel is short of, and wait for no CTA.
+        kernel is short of, and wait for no CTA. So do the heads of a long sequence, whose tiles take longer than the
+        latencies of that many copies.
         """
-        return Strategy(realization=Realization.COPY_ENGINE) if self.gathers else Strategy()
+        by_engine = self.gathers or (self.exchanges and self.sequence >= _LONG_SEQUENCE)
+        return Strategy(realization=Realization.COPY_ENGINE) if by_engine else Strategy()
 
     def choose_config(self, strategy: Strategy | None = None) -> AttentionConfig | DecodeConfig:
         """The tiles that `compile` takes if it is given none, with that strategy or the default one."""
@@ -379,7 +416,8 @@ class AttentionWorkload:
             taken = [tiles.keys(rank) for rank in range(self.world_size)]
 
         k, v = (plan.buffer(name, (self.sequence, self.row[1]), self.dtype) for name in "kv")
-        gather_sequence(plan, [k, v], self.shards, strategy, taken=taken)
+        groups = self.count_groups(self._computed_kv_heads)
+        gather_sequence(plan, [k, v], self.shards, strategy, taken=taken, groups=groups)
         return k, v
 
     def _gather(self, plan: Plan, strategy: Strategy, config: Any) -> dict[str, Any]:
@@ -424,6 +462,11 @@ class AttentionWorkload:
         gathered = plan.buffer("gathered", (self.world_size, *shape[1:]), "f32")
         all_gather_tiles(plan, part, gathered, strategy, returned=False)
         return bind_decode_attention(part, gathered, *sizes, self.capacity, self.dtype, config)
+
+    @property
+    def _computed_kv_heads(self) -> int:
+        """Heads of keys, of all sequences, that a rank computes with."""
+        return self.count_own(self.kv_heads) if self.exchanges else self.batch * self.kv_heads
 
     @property
     def _kind(self) -> AttentionKind:

@@ -40,7 +40,7 @@ def scatter_rows(
         received = plan.buffer(f"{name}_heads", (shards.length, own), work.dtype)
         exchanges.append((given, received, columns))
     # Heads that share keys come together.
-    groups = work.count_own(work.kv_heads)
+    groups = work.count_groups(work.count_own(work.kv_heads))
     scatter_heads(plan, exchanges, shards, strategy, groups=groups)
     return {name: received for name, (_, received, _) in zip(heads, exchanges, strict=True)}
 
@@ -54,7 +54,7 @@ def gather_rows(
     dtype: str,
     width: int = 1,
 ) -> Buffer:
-    """Brings each rank its rows of what all compute, each head when it is done.
+    """Brings each rank its rows of what all compute, each group of heads when it is done.
 
     Args:
         work: The workload, of ULYSSES.
@@ -76,5 +76,6 @@ def gather_rows(
     parts = [(width * begin, width * end) for begin, end in columns]
     returned = plan.buffer(name, (shards.rows, work.batch * heads * wide), dtype)
     computed = plan.buffer(f"{name}_heads", (shards.length, own * wide), dtype)
-    gather_heads(plan, computed, returned, parts, shards, strategy, groups=own)
+    groups = work.count_groups(own)
+    gather_heads(plan, computed, returned, parts, shards, strategy, groups=groups)
     return computed
