@@ -18,22 +18,95 @@ using namespace chunk;
 
 namespace {
 
+/// Regions that a reduce_scatter has left undefined, the blocks of others, and
+/// that nothing has overwritten since, while the plan is gone through in its
+/// order. Which bytes are there depends on the algorithm.
+class UndefinedRegions {
+public:
+  explicit UndefinedRegions(PlanGraph &graph) : graph(graph) {}
+
+  /// The collective of a claim has been carried out.
+  void add(ClaimOp claim) {
+    auto scatter = dyn_cast<ReduceScatterOp>(claim.getBody().front().front());
+    if (!scatter)
+      return;
+    auto collective = cast<CollectiveOpInterface>(scatter.getOperation());
+    SmallVector<Box> blocks;
+    for (size_t member = 0; member < collective.getGroup().size(); ++member) {
+      auto [offsets, sizes] = collective.getBlock(member);
+      blocks.emplace_back(offsets, sizes);
+    }
+    // All blocks together; the last ones may be empty.
+    auto axis = static_cast<size_t>(scatter.getAxis());
+    Box all = blocks.front();
+    for (const Box &block : ArrayRef(blocks).drop_front())
+      all.sizes[axis] += std::max<int64_t>(block.sizes[axis], 0);
+    for (auto [rank, own] : llvm::zip(collective.getGroup(), blocks)) {
+      BoxMap &there =
+          regions.try_emplace(key({rank, collective.getDst()}), BoxMap(axis))
+              .first->second;
+      SmallVector<Box> others{all};
+      if (!own.isEmpty())
+        subtract(others, own);
+      there.subtract(all);
+      for (Box &box : others)
+        there.insert(std::move(box), claims.size());
+    }
+    claims.push_back(claim);
+  }
+
+  /// A transfer has written its destination.
+  void overwrite(unsigned id) {
+    auto it = regions.find(key(graph.getDstPlace(id)));
+    if (it != regions.end())
+      it->second.subtract(graph.getDstBox(id));
+  }
+
+  /// The claim of a collective that has left some of a region undefined, or
+  /// null.
+  ClaimOp find(Place place, const Box &region) {
+    ClaimOp found;
+    if (auto it = regions.find(key(place)); it != regions.end())
+      it->second.forEachOverlap(region, [&](const Box &, unsigned number) {
+        found = claims[number];
+      });
+    return found;
+  }
+
+private:
+  std::pair<int64_t, int64_t> key(Place place) {
+    return {place.first, graph.getBufferIndex(place.second)};
+  }
+
+  PlanGraph &graph;
+  std::map<std::pair<int64_t, int64_t>, BoxMap> regions;
+  std::vector<ClaimOp> claims;
+};
+
 /// Goes through the transfers in the order of the plan and keeps, of every
 /// place, which transfer wrote what is there now, which have added to it since
 /// without an order among them, and which have read it since. If each transfer
 /// is ordered with those, it is with all before them.
 class Checker {
 public:
-  explicit Checker(PlanGraph &graph) : graph(graph) {}
+  explicit Checker(PlanGraph &graph) : graph(graph), undefined(graph) {}
 
   LogicalResult check() {
     if (failed(checkProduced()))
       return failure();
-    for (unsigned id = 0; id < graph.size(); ++id)
+    unsigned next = 0;
+    for (Operation &op : graph.getPlan().getBody().getOps()) {
+      if (auto claim = dyn_cast<ClaimOp>(op))
+        undefined.add(claim);
+      if (!isa<TransferOpInterface>(op))
+        continue;
+      unsigned id = next++;
       if (failed(checkCount(id)) || failed(checkSource(id)) ||
           failed(checkDestination(id)))
         return failure();
-    return checkNeeds();
+      undefined.overwrite(id);
+    }
+    return success(succeeded(checkOutputs()) && succeeded(checkNeeds()));
   }
 
 private:
@@ -88,6 +161,26 @@ private:
                               kernel.getTiles().front())))
           return failure();
     return success();
+  }
+
+  /// What a call gives back is defined.
+  LogicalResult checkOutputs() {
+    for (OutputOp output : graph.getPlan().getBody().getOps<OutputOp>())
+      if (ClaimOp claim =
+              undefined.find({output.getRank(), output.getBuffer()},
+                             Box(output.getOffsets(), output.getSizes())))
+        return reportUndefined(output, "gives back", output.getRank(), claim);
+    return success();
+  }
+
+  static LogicalResult reportUndefined(Operation *op, StringRef does,
+                                       int64_t rank, ClaimOp claim) {
+    InFlightDiagnostic diag = op->emitOpError()
+                              << does << " what a reduce_scatter leaves "
+                              << "undefined at rank " << rank
+                              << ": blocks of other ranks";
+    diag.attachNote(claim.getLoc()) << "the reduce_scatter";
+    return diag;
   }
 
   /// What tiles add to is there.
@@ -170,6 +263,9 @@ private:
     Accesses &there = getAccesses(place);
     if (failed(checkAfterTiles(id, place, region)))
       return failure();
+    if (ClaimOp claim = undefined.find(place, region))
+      return reportUndefined(graph.getTransfer(id), "reads", place.first,
+                             claim);
     SmallVector<Box> missing{region};
     graph.getInputIndex(place).forEachOverlap(region, [&](unsigned input) {
       subtract(missing, graph.getInputs(place)[input]);
@@ -254,6 +350,7 @@ private:
   }
 
   PlanGraph &graph;
+  UndefinedRegions undefined;
   std::map<std::pair<int64_t, int64_t>, Accesses> accesses;
 };
 

@@ -152,7 +152,10 @@ def CheckPlanPass : Pass<"chunk-check-plan", "::syncopate::chunk::PlanOp"> {
     transfers that are not ordered write the same bytes, unless both are
     unordered sums, and none writes what
     another that is not ordered with it reads. A transfer that reduces reads its
-    destination too. That an input is overwritten is no mistake of a plan, but
+    destination too. Nothing is read, or given back by a call, that a
+    reduce_scatter has left undefined, by what its `chunk.claim` says. (Of tiles
+    that is not asked: what they read is said for all ranks alike, and may be
+    more than they use.) That an input is overwritten is no mistake of a plan, but
     `chunk-build-tables` refuses it. All that an operation uses stands before it
     in the plan, also where MLIR's verifier, which says so too, is off.
     Kernels are looked at by `chunk-check-kernel`, once it is known what their
