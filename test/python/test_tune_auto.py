@@ -13,6 +13,7 @@ from syncopate import GemmWorkload, Strategy, Target
 from syncopate.errors import SyncopateError
 from syncopate.kernels import GemmConfig, bind_gemm, bind_gemm_pointers, gemm, gemm_pointers
 from syncopate.model import KernelCost, find_preset, save_machine
+from syncopate.model.machine_file import machine_path
 from syncopate.plan.templates import reduce_scatter_tiles
 from syncopate.tune import Auto, Entry, GemmSubject, Key, Measured, Origin, TuningCache, choose
 from syncopate.tune.machines import find_model, machine_id
@@ -229,6 +230,11 @@ def test_machine_is_the_measured_one_or_a_preset_of_the_gpu(tmp_path, monkeypatc
     path = tmp_path / "machine.json"
     save_machine(measured, path)
     assert find_model(str(path), None, 2)[0] == measured
+    path = machine_path("NVIDIA H200", 3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    with pytest.raises(SyncopateError, match=re.escape(str(path))):
+        find_model(None, "NVIDIA H200", 3)
     assert machine_id(measured) != machine_id(MACHINE) != machine_id(None) == ""
 
 

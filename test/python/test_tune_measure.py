@@ -22,6 +22,7 @@ from syncopate.agreement import Alone, agree, agree_on, attempt, from_first, max
 from syncopate.errors import SyncopateError
 from syncopate.model import find_preset
 from syncopate.tune import Auto, Effort, Origin, TuningCache, choose
+from syncopate.tune.journal import Journal, read_journal
 from syncopate.tune.progress import Progress
 
 MACHINE = find_preset("h200-w2")
@@ -163,6 +164,22 @@ def test_interrupted_tuning_goes_on_where_it_stopped(tmp_path):
     assert {one.candidate for one in report.measured} == {
         one.candidate for one in expected.measured
     }
+
+
+def test_nothing_is_lost_behind_a_line_that_was_cut_off_or_beside_another_tuning(tmp_path):
+    (report,) = tune(tmp_path, [FakeBench()])
+    first, second, third = report.measured[:3]
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path, "header", [])
+    journal.add(first)
+    with path.open("a") as file:
+        file.write('{"strategy": {"realiz')
+    lines = read_journal(path, "header")
+    journal.add(second)
+    Journal(path, "header", lines).add(third)
+    found = Journal(None, "header", read_journal(path, "header")).measured
+    assert set(found) == {one.candidate for one in (first, second, third)}
+    assert read_journal(path, "another") == []
 
 
 def test_candidate_that_kills_twice_is_not_tried_again(tmp_path):

@@ -66,7 +66,10 @@ def load_machine(path: str | os.PathLike[str]) -> Machine:
         raise SyncopateError(
             f"machine: {os.fspath(path)} holds no machine, as syncopate.model.measure writes them"
         )
-    return Machine.from_json(data)
+    try:
+        return Machine.from_json(data)
+    except SyncopateError as error:
+        raise SyncopateError(f"{os.fspath(path)}: {error}") from None
 
 
 def open_machine(name: str) -> Machine:

@@ -55,11 +55,10 @@ class Journal:
         for candidate, times in begun.items():
             if times >= MOST_BEGINNINGS and candidate not in self.measured:
                 self.failed.setdefault(candidate, f"did not end, {times} times")
-        if path is not None:
-            texts = [header, *map(json.dumps, lines)]
-            # Lines that were cut off go.
+        # One that goes on is not written anew: another tuning may be adding to it.
+        if path is not None and not lines:
             with contextlib.suppress(OSError):
-                write_whole(path, "".join(f"{text}\n" for text in texts))
+                write_whole(path, f"{header}\n")
 
     def begin(self, candidate: Candidate) -> None:
         """Notes that a candidate is about to run."""
@@ -86,7 +85,8 @@ class Journal:
         if self._path is None:
             return
         with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            # Whatever was cut off stays a line of its own.
+            file.write(f"\n{json.dumps(line)}\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -98,8 +98,8 @@ def read_journal(path: Path, header: str) -> list[dict[str, Any]]:
     except (OSError, ValueError):
         return []
     lines = []
-    # What stands behind the last end of a line was cut off.
-    for text in rest[:-1] if first == header else ():
+    # What was cut off is no JSON, and neither is what is empty.
+    for text in rest if first == header else ():
         with contextlib.suppress(ValueError):
             line = json.loads(text)
             if isinstance(line, dict):

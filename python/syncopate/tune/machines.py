@@ -9,7 +9,7 @@ import re
 
 from syncopate.errors import SyncopateError
 from syncopate.model import Machine, find_machine, find_preset, open_machine, preset_names
-from syncopate.model.machine_file import gpu_stem
+from syncopate.model.machine_file import gpu_stem, machine_path
 
 __all__ = ["find_gpu", "find_model", "machine_id"]
 
@@ -45,6 +45,8 @@ def find_model(
     try:
         return find_machine(gpu, world_size), f"the machine is what is known of {gpu}"
     except SyncopateError as error:
+        if machine_path(gpu, world_size).exists():
+            raise
         nearest = _nearest_preset(gpu, world_size)
         if nearest is None:
             return None, str(error)
