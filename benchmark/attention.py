@@ -20,12 +20,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
-import triton
 from benchmark.common import report
+from benchmark.common.attention_kernel import launch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from triton.tools.tensor_descriptor import TensorDescriptor
 
-from syncopate.kernels import AttentionConfig, attention
+from syncopate.kernels import AttentionConfig
 from syncopate.runtime.session import Session
 from syncopate.runtime.timing import Candidate
 
@@ -144,44 +143,11 @@ def run_kernel(
     data: Data, config: AttentionConfig
 ) -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
     """The kernel under plain Triton, by the number of a set."""
-    head_dim = data.head_dim
-    programs = config.ctas_per_sm * torch.cuda.get_device_properties("cuda").multi_processor_count
     out = torch.empty_like(data.sets[0][0])
     lse = torch.empty((data.heads, data.length), device="cuda")
 
-    def describe(x: torch.Tensor, rows: int) -> Any:
-        return TensorDescriptor.from_tensor(x, [rows, head_dim])
-
-    o_desc = describe(out, config.block_m)
-    given = [
-        (describe(q, config.block_m), describe(k, config.block_n), describe(v, config.block_n))
-        for q, k, v in data.sets
-    ]
-
     def call(i: int) -> tuple[torch.Tensor, torch.Tensor]:
-        attention[(programs,)](
-            *given[i],
-            o_desc,
-            None,
-            lse,
-            None,
-            None,
-            head_dim**-0.5,
-            data.heads,
-            data.heads // data.kv_heads,
-            triton.cdiv(data.length, config.block_m),
-            data.length,
-            data.length,
-            BLOCK_M=config.block_m,
-            BLOCK_N=config.block_n,
-            HEAD_DIM=head_dim,
-            CAUSAL=data.causal,
-            RAGGED=data.length % config.block_n != 0,
-            PACKED=False,
-            NUM_SMS=programs,
-            num_warps=config.num_warps,
-            num_stages=config.num_stages,
-        )
+        launch(data.sets[i], out, lse, data.head_dim, config, causal=data.causal)
         return out, lse
 
     return call

@@ -1,10 +1,12 @@
 """Attention of a sequence that ranks share, against torch's operators with NCCL.
 
-    torchrun --nproc-per-node 8 benchmark/sequence_attention.py [--kinds hp,ring,double-ring] [--out docs/results]
+    torchrun --nproc-per-node 8 benchmark/sequence_attention.py [--kinds hp,ring,double-ring,sp] [--out docs/results]
 
 The shapes are those of papers: head-parallel attention with a batch of 2, 16 heads of 128 and 8192 elements of the
-sequence for each rank; rings, and rings of rings of two ranks, with 32 heads and 4096 elements. In tables M is a rank's
-part of the sequence, N the width of all heads of all sequences, and K the sequence. Writes
+sequence for each rank; rings, and rings of rings of two ranks, with 32 heads and 4096 elements; and keys and values of
+8 heads that come from all ranks to the queries of 32 (`sp`). What is causal is cut in zig-zag. A kind stands for all
+whose names begin with it. In tables M is a rank's part of the sequence, N the width of all heads of all sequences, and
+K the sequence. Writes
 `<out>/sequence_attention-w<world>-<gpu>.json` and `.md`. Exits with 1 if a result is wrong. With `--dry-run` it says
 what the cost model says of all that; the rates of attention alone are measured ones.
 """
@@ -42,6 +44,7 @@ from syncopate.choices import Direction, Realization
 from syncopate.errors import SyncopateError
 from syncopate.kernels import AttentionConfig
 from syncopate.model import KernelCost, Machine, find_lower_bound, predict, predict_gemm_us
+from syncopate.plan.sequence import Sharding
 from syncopate.runtime import ProcessGroup
 from syncopate.runtime.session import Session
 from syncopate.runtime.timing import Candidate, measure_host_us
@@ -59,25 +62,40 @@ INNER: Final = 2
 MEASURED: Final = Path(__file__).parent.parent / "docs" / "results" / "attention-w1-h200.json"
 """What `benchmark/attention.py` has measured on one H200."""
 MEASURED_SHAPE: Final = "8192x32x32x128"
+MEASURED_SHARED: Final = "8192x32x8x128"
 MEASURED_LENGTH: Final = 8192
 MEASURED_HEADS: Final = 32
 
 
 def list_cases(kinds: Sequence[str], ranks: int) -> dict[str, AttentionWorkload]:
     """The workloads by name."""
+    heads = (32, 32, 128)
     known = {
         "hp": AttentionWorkload(
             AttentionKind.ULYSSES, 16, 16, 128, 8192 * ranks, ranks, batch=2, dtype="f16"
         ),
-        "ring": AttentionWorkload(
-            AttentionKind.RING, 32, 32, 128, 4096 * ranks, ranks, dtype="f16"
+        "ring": AttentionWorkload(AttentionKind.RING, *heads, 4096 * ranks, ranks, dtype="f16"),
+        "ring-causal": AttentionWorkload(
+            AttentionKind.RING, *heads, 4096 * ranks, ranks,
+            dtype="f16", causal=True, sharding=Sharding.ZIGZAG,
         ),
-    }
+    }  # fmt: skip
     if ranks > INNER and ranks % INNER == 0:
         known["double-ring"] = AttentionWorkload(
-            AttentionKind.RING, 32, 32, 128, 4096 * ranks, ranks, dtype="f16", node_size=INNER
+            AttentionKind.RING, *heads, 4096 * ranks, ranks, dtype="f16", node_size=INNER
         )
-    return {name: known[name] for name in kinds if name in known}
+    for length in (8192, 32768, 131072):
+        known[f"sp-{length}"] = AttentionWorkload(
+            AttentionKind.SEQUENCE_PARALLEL, 32, 8, 128, length, ranks, dtype="f16"
+        )
+    known["sp-32768-causal"] = AttentionWorkload(
+        AttentionKind.SEQUENCE_PARALLEL, 32, 8, 128, 32768, ranks,
+        dtype="f16", causal=True, sharding=Sharding.ZIGZAG,
+    )  # fmt: skip
+    chosen = [
+        name for kind in kinds for name in known if name == kind or name.startswith(f"{kind}-")
+    ]
+    return {name: known[name] for name in dict.fromkeys(chosen)}
 
 
 def list_strategies(options: argparse.Namespace) -> list[Strategy]:
@@ -96,24 +114,27 @@ def shape_of(workload: AttentionWorkload) -> Shape:
 
 def received_bytes(workload: AttentionWorkload) -> int:
     """Bytes that a rank receives from others at least: queries, keys, values and outputs, or keys and values."""
-    part = workload.rows * workload.row[0] * 2
+    wide, narrow = (workload.rows * width * 2 for width in workload.row)
     if workload.kind is AttentionKind.ULYSSES:
-        return 4 * part * (workload.world_size - 1) // workload.world_size
-    return 2 * part * (workload.world_size - 1)
+        return 2 * (wide + narrow) * (workload.world_size - 1) // workload.world_size
+    return 2 * narrow * (workload.world_size - 1)
 
 
 @functools.cache
-def read_measured() -> dict[str, float]:
-    """Microseconds of attention alone at `MEASURED_SHAPE`, by what computes it."""
+def read_measured(workload: AttentionWorkload) -> dict[str, float]:
+    """Microseconds of attention alone at the measured shape that is like a workload, by what computes it."""
+    shared = workload.heads != workload.kv_heads
+    shape = MEASURED_SHARED if shared else MEASURED_SHAPE
+    shape += "-causal" if workload.causal else ""
     rows = json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]
-    return {row["variant"]: row["us"] for row in rows if row["shape"] == MEASURED_SHAPE}
+    return {row["variant"]: row["us"] for row in rows if row["shape"] == shape}
 
 
 def tile_cost(workload: AttentionWorkload, config: AttentionConfig) -> KernelCost:
-    """A tile walks all keys, at the rate of our kernel where it was measured."""
+    """A tile walks all keys, or half of them, at the rate of our kernel where it was measured."""
     tiles = MEASURED_HEADS * math.ceil(MEASURED_LENGTH / config.block_m)
     rounds = math.ceil(tiles / (132 * config.ctas_per_sm))
-    per_key = read_measured()[name_config(config)] / rounds / MEASURED_LENGTH
+    per_key = read_measured(workload)[name_config(config)] / rounds / MEASURED_LENGTH
     return KernelCost(
         per_key * workload.sequence, tile_bytes=config.block_m * workload.head_dim * 2
     )
@@ -126,15 +147,20 @@ def forecast(
     ranks = workload.world_size
     # A rank has some heads for all of the sequence, or all heads for its part.
     pairs = workload.batch * workload.heads * workload.rows * workload.sequence
-    sdpa = read_measured()["cudnn"] * pairs / (MEASURED_HEADS * MEASURED_LENGTH**2)
-    part = workload.rows * workload.row[0] * 2
+    sdpa = machine.sustained_us(
+        read_measured(workload)["cudnn"] * pairs / (MEASURED_HEADS * MEASURED_LENGTH**2)
+    )
+    wide, narrow = (workload.rows * width * 2 for width in workload.row)
     if workload.kind is AttentionKind.ULYSSES:
-        comm = 4 * machine.find_collective("all_to_all", ranks).time_us(part)
+        exchange = machine.find_collective("all_to_all", ranks)
+        comm = 2 * (exchange.time_us(wide) + exchange.time_us(narrow))
     else:
-        comm = 2 * machine.find_collective("all_gather", ranks).time_us(part * ranks)
-    baselines: dict[str, float | None] = {"sdpa_nccl": sdpa + comm}
-    if workload.kind is AttentionKind.RING:
-        baselines["ring_sdpa"] = None
+        comm = 2 * machine.find_collective("all_gather", ranks).time_us(narrow * ranks)
+    baselines: dict[str, float | None] = {"cudnn_nccl": sdpa + comm}
+    if workload.gathers:
+        baselines |= {"torch_cp": None}
+    if workload.kind is AttentionKind.RING and not workload.causal:
+        baselines |= {"ring_sdpa": None}
     for strategy in strategies:
         config = workload.choose_config(strategy)
         assert isinstance(config, AttentionConfig)
@@ -201,9 +227,16 @@ def measure(
     timed = list(checked_baselines(session, name, base, data))
     # The first of them once more, which says how far two measurements of one thing are apart.
     again = Candidate(f"{timed[0].name} again", timed[0].call)
-    alone, comm = Candidate("sdpa", base.attend_whole), Candidate("nccl", base.communicate)
+    alone = [
+        Candidate(f"{way} alone", call)
+        for way, call in base.alone().items()
+        if session.attempt(f"{name} {way} alone", functools.partial(call, 0)) is not None
+    ]
+    comm = Candidate("nccl", base.communicate)
     candidates = [Candidate(variant, call) for variant, (_, call) in programs.items()]
-    session.compare([alone, comm, *timed, *candidates, again], options.rounds, SETS)
+    session.compare([*alone, comm, *timed, *candidates, again], options.rounds, SETS)
+    kernel_us = next((way.us for way in alone if way.name.startswith("kernel")), None)
+    alone_us = min(way.us for way in alone)
     given = dict(zip("qkv", data.rows[0], strict=True))
     hosts = [measure_host_us(program, 10, **given) for program, _ in programs.values()]
     hosts = session.maximum([0.0, *hosts])[1:]
@@ -214,7 +247,7 @@ def measure(
             **dict(zip("MNK", shape_of(workload), strict=True)), variant=way.name,
             realization=way.name.split("/")[0], direction=way.name.split("/")[1], splits=0,
             default=way.name == name_strategy(workload.default_strategy()), us=way.us,
-            gemm_us=alone.us, local_gemm_us=None, comm_us=comm.us, link_us=received_bytes(workload) / peak * 1e6,
+            gemm_us=alone_us, local_gemm_us=kernel_us, comm_us=comm.us, link_us=received_bytes(workload) / peak * 1e6,
             baselines={each.name: each.us for each in timed}, rel_err=errors[way.name],
             calls_checked=options.calls, spread=abs(timed[0].us / again.us - 1), host_us=host_us,
             predicted_us=predicted.get(way.name),
@@ -242,7 +275,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--kinds", default="hp,ring,double-ring", help="comma-separated")
+    parser.add_argument("--kinds", default="hp,ring,double-ring,sp", help="comma-separated")
     parser.add_argument(
         "--realizations", default="ldst_colocated,tma_colocated,copy_engine", help="comma-separated"
     )

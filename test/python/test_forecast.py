@@ -12,6 +12,7 @@ from studies import ROOT, load
 torch = pytest.importorskip("torch")
 
 from syncopate.errors import SyncopateError  # noqa: E402
+from syncopate.plan.sequence import Sharding  # noqa: E402
 from syncopate.workloads import AttentionWorkload  # noqa: E402
 
 forecast = load("common.forecast")
@@ -161,12 +162,35 @@ def attend(q, k, v):
     return scores.softmax(3) @ v.float(), scores.logsumexp(3)
 
 
-@pytest.mark.parametrize("kind", ["ulysses", "ring"])
-def test_baselines_of_attention_are_right(kind, monkeypatch):
-    work = AttentionWorkload(kind, 6, 6, 16, 36, 3, batch=2, dtype="f16")
+def launch(tensors, out, lse, head_dim, config, *, causal, positions=None):
+    q, k, v = (each.view(len(each), -1, head_dim).transpose(0, 1).float()[None] for each in tensors)
+    group = q.shape[1] // k.shape[1]
+    places = torch.arange(q.shape[2]) if positions is None else positions
+    kept = torch.arange(k.shape[2]) <= places[:, None]
+    found = torch.nn.functional.scaled_dot_product_attention(
+        q,
+        *(each.repeat_interleave(group, 1) for each in (k, v)),
+        attn_mask=kept if causal else None,
+    )
+    out.copy_(found[0].transpose(0, 1).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "heads", "more"),
+    [
+        ("ulysses", 6, {}),
+        ("ulysses", 6, {"causal": True}),
+        ("ring", 6, {}),
+        ("sequence_parallel", 2, {}),
+        ("sequence_parallel", 6, {"causal": True, "sharding": Sharding.ZIGZAG}),
+    ],
+)
+def test_baselines_of_attention_are_right(kind, heads, more, monkeypatch):
+    work = AttentionWorkload(kind, 6, heads, 16, 36, 3, batch=2, dtype="f16", **more)
     ranks = Ranks(3)
     monkeypatch.setattr(baselines, "dist", ranks)
     monkeypatch.setattr(baselines, "attend_by_flash", attend)
+    monkeypatch.setattr(baselines, "launch", launch)
     found = {}
 
     def run(rank):
@@ -174,18 +198,26 @@ def test_baselines_of_attention_are_right(kind, monkeypatch):
         base = baselines.SequenceBaselines(work, data)
         base.communicate(0)
         calls = base.calls()
-        found[rank] = {name: data.check_heads(call) for name, call in calls.items()}
+        assert {"cudnn_nccl", "flash_nccl"} < set(calls)
+        assert ("torch_cp" in calls) == (kind != "ulysses")
+        # What needs no GPU.
+        here = ("sdpa_nccl", "kernel_nccl", "ring_sdpa")
+        found[rank] = {name: data.check_heads(calls[name]) for name in here if name in calls}
         # What one rank has drawn is what another takes for its own.
-        assert torch.equal(data.heads[1][1], data.whole[1][0][:, :, rank * 12 : rank * 12 + 12])
-        whole = base.attend_whole(1)
+        own = torch.cat([data.whole[1][0][:, :, begin:end] for begin, end in data.ranges], dim=2)
+        assert torch.equal(data.heads[1][1], own)
+        alone = base.alone()
+        whole, by_kernel = alone["sdpa"](1), data.split(alone["kernel"](1))
         assert whole.shape[2] == (36 if kind == "ulysses" else 12)
+        if kind != "ulysses":
+            torch.testing.assert_close(whole, by_kernel, rtol=2e-2, atol=2e-3)
         # A set that is not its own is wrong.
         assert not data.check_heads(lambda i: data.references[1 - i]) < 0.1
         own = data.references[0].permute(2, 0, 1, 3).reshape(12, -1)
         assert data.check_rows(lambda i: own, 1) == 0.0
 
     ranks.run(run)
-    wanted = {"sdpa_nccl"} | ({"ring_sdpa"} if kind == "ring" else set())
+    wanted = {"sdpa_nccl", "kernel_nccl"} | ({"ring_sdpa"} if kind == "ring" else set())
     for errors in found.values():
         assert set(errors) == wanted
         assert all(error < 2e-3 for error in errors.values())

@@ -123,5 +123,4 @@ def predict_gemm_us(
         us += cost.part_us(0, parts, machine.latencies) * machine.load_slowdown(last * parts)
         if parts > 1:
             us += cost.sum_us(parts, machine.latencies) * machine.load_slowdown(last)
-    fast = min(us, machine.burst_us)
-    return machine.latencies.launch + fast + (us - fast) * machine.sustained_slowdown
+    return machine.latencies.launch + machine.sustained_us(us)

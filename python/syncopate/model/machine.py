@@ -303,6 +303,11 @@ class Machine:
         """By what tiles take longer, or less, than `GemmRate` says while so many multiprocessors compute."""
         return 1.0 - self.idle_gain * (1.0 - min(computing / self.sms, 1.0))
 
+    def sustained_us(self, us: float) -> float:
+        """What so many microseconds of computing without pause take, as the clocks drop."""
+        fast = min(us, self.burst_us)
+        return fast + (us - fast) * self.sustained_slowdown
+
     def row_slowdown(self, row_bytes: int) -> float:
         """By what a step of K takes longer for rows of this many bytes, one behind the other."""
         slowdowns = [factor for aligned, factor in self.row_slowdowns if row_bytes % aligned]
