@@ -225,6 +225,9 @@ def measure(
             continue
         errors[variant], programs[variant] = worst, (program, call)
     timed = list(checked_baselines(session, name, base, data))
+    if not timed:
+        session.say(f"WRONG {name}: no baseline runs")
+        return [], False
     # The first of them once more, which says how far two measurements of one thing are apart.
     again = Candidate(f"{timed[0].name} again", timed[0].call)
     alone = [

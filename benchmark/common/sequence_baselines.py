@@ -10,6 +10,7 @@ import torch.distributed as dist
 from benchmark.common.attention_kernel import launch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor.experimental import context_parallel
+from torch.distributed.tensor.experimental._attention import _cp_options
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
@@ -237,10 +238,27 @@ class SequenceBaselines:
     def _context_parallel(self, i: int) -> torch.Tensor:
         """The context parallelism of torch, which passes keys and values on, or gathers them."""
         q, k, v = self.data.heads[i]
-        with context_parallel(self._mesh):
-            return torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, is_causal=self.workload.causal, enable_gqa=q.shape[1] != k.shape[1]
-            )
+        # It wants something to shard, from which it takes the device. What is computed with is sharded already.
+        anything = torch.empty(2 * self.workload.world_size, device=q.device)
+        # Not to share out what is not causal is none of its arguments.
+        _cp_options.enable_load_balance = self.workload.causal
+        out, failed = q, None
+        with context_parallel(
+            self._mesh,
+            buffers=[anything],
+            buffer_seq_dims=[0],
+            no_restore_buffers={anything},
+        ):
+            # An error that leaves the context leaves torch's attention as it is within.
+            try:
+                out = torch.nn.functional.scaled_dot_product_attention(
+                    q, k, v, is_causal=self.workload.causal, enable_gqa=q.shape[1] != k.shape[1]
+                )
+            except Exception as error:
+                failed = error
+        if failed is not None:
+            raise failed
+        return out
 
     def communicate(self, i: int) -> torch.Tensor:
         """What NCCL moves, alone."""

@@ -143,6 +143,15 @@ def test_decoding_cuts_keys_into_as_many_parts_as_there_are_multiprocessors_for(
     assert DecodeConfig.choose(1, 1, 600) == DecodeConfig(2, num_ctas=2)
 
 
+@pytest.mark.parametrize("realization", ["ldst_dedicated", "tma_colocated"])
+def test_decoding_leaves_multiprocessors_to_ctas_that_communicate(realization):
+    work = AttentionWorkload("decode", 32, 8, 128, 8192, 2, batch=2)
+    strategy = Strategy(realization=realization)
+    program = work.compile(strategy, machine_code=False)
+    assert program.num_ctas + program.comm_ctas <= 132
+    assert (program.comm_ctas > 0) == (realization == "ldst_dedicated")
+
+
 @pytest.mark.parametrize("kind", ["ring", "decode"])
 def test_chosen_tiles_fit_with_roles_beside_them(kind):
     more = {"causal": True} if kind == "ring" else {"batch": 2}

@@ -34,6 +34,7 @@ _LEAST_GROUP_BYTES = 1 << 20
 # Each of them goes around the ring, with the latency of all hops.
 _MOST_GATHERED_GROUPS = 4
 _LONG_SEQUENCE = 16384
+_SMS = 132
 
 
 class AttentionKind(enum.Enum):
@@ -290,9 +291,12 @@ class AttentionWorkload:
         """The tiles that `compile` takes if it is given none, with that strategy or the default one."""
         from syncopate.kernels import AttentionConfig, DecodeConfig
 
-        if self._kind is AttentionKind.DECODE:
-            return DecodeConfig.choose(self.batch, self.kv_heads, self.capacity)
         strategy = strategy or self.default_strategy()
+        if self._kind is AttentionKind.DECODE:
+            taken = strategy.count_dedicated() + strategy.count_library()
+            return DecodeConfig.choose(
+                self.batch, self.kv_heads, self.capacity, num_sms=_SMS - taken
+            )
         between = strategy.between if len(self.mesh) > 1 else None
         named = [strategy.realization] if between is None else [strategy.realization, between]
         return AttentionConfig.choose(
