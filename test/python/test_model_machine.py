@@ -206,6 +206,24 @@ def test_gemm_in_rounds():
     assert times == pytest.approx([2 + 8, 2 + 8 * 1.1, 2 + 8 * 1.5])
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tiles": -1}, "tiles: expects an integer of at least 0, but got -1"),
+        ({"ctas": 0}, "ctas: expects an integer of at least 1, but got 0"),
+        ({"parts": 0}, "parts: expects an integer of at least 1, but got 0"),
+    ],
+)
+def test_gemm_of_impossible_numbers_is_refused(change, message):
+    machine = plain_machine(100.0, sms=4, gemm_rates=(GemmRate(128, 128, 64, "bf16", 0.5, 2.0),))
+    with pytest.raises(SyncopateError, match="k: expects an integer of at least 1, but got 0"):
+        gemm_cost(machine, 0, block_m=128, block_n=128, block_k=64)
+    cost = gemm_cost(machine, 1, block_m=128, block_n=128, block_k=64)
+    assert predict_gemm_us(machine, cost, 0) == 0
+    with pytest.raises(SyncopateError, match=message):
+        predict_gemm_us(machine, cost, **{"tiles": 5, **change})
+
+
 def test_unmeasured_configurations_scale_by_area():
     rates = (GemmRate(128, 256, 64, "bf16", 0.8, 2.0), GemmRate(128, 128, 64, "bf16", 0.5, 1.5))
     machine = plain_machine(100.0, gemm_rates=rates)

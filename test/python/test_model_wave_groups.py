@@ -54,6 +54,15 @@ def test_search_finds_the_best_of_all(waves):
         assert len(pruned.waves) == 1 or (pruned.waves[0] <= 2 and pruned.waves[-1] <= 4)
 
 
+@pytest.mark.parametrize("gemm_us", [-1.0, float("nan"), float("inf")])
+def test_times_that_are_none_are_refused(gemm_us):
+    curve = Curve.of_rate(5.0, 0.001)
+    with pytest.raises(SyncopateError, match="waves: gemm_us: expects a finite number of at least"):
+        WaveModel(gemm_us, 10, 3, 5, curve, comm_sms=1)
+    with pytest.raises(SyncopateError, match="waves: tile_bytes: expects an integer of at least 0"):
+        WaveModel(80.0, 10, -3, 5, curve, comm_sms=1)
+
+
 def test_pruning_keeps_what_it_should():
     model = random_model(3, 7)
     kept = set(model.enumerate_groups(2, 4))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from syncopate.dtypes import DTYPES
 from syncopate.errors import SyncopateError
 from syncopate.model.machine import Latencies, Machine
+from syncopate.model.numbers import expect_count
 from syncopate.model.tables import Tile
 
 __all__ = ["KernelCost", "gemm_cost", "predict_gemm_us"]
@@ -84,8 +85,9 @@ def gemm_cost(
         dtype: MLIR's spelling.
 
     Raises:
-        SyncopateError: Nothing was measured with such operands.
+        SyncopateError: Nothing was measured with such operands, or K is not positive.
     """
+    expect_count("k", k, 1)
     rate = machine.find_gemm_rate(block_m, block_n, block_k, dtype)
     itemsize = DTYPES[dtype].nbytes
     step_us = rate.step_us * machine.row_slowdown(k * itemsize)
@@ -112,11 +114,14 @@ def predict_gemm_us(
         parts: Among how many of them each tile of the last round is split.
 
     Raises:
-        SyncopateError: The cost is not the same for all tiles.
+        SyncopateError: The cost is not the same for all tiles, or a number is negative, or there are no CTAs or parts.
     """
     if not isinstance(cost.tile_us, (int, float)):
         raise SyncopateError("cost: expects one number for all tiles; simulate the tables instead")
     ctas = machine.sms if ctas is None else ctas
+    expect_count("tiles", tiles)
+    expect_count("ctas", ctas, 1)
+    expect_count("parts", parts, 1)
     rounds, last = divmod(tiles, ctas)
     us = rounds * cost.tile_us * machine.load_slowdown(ctas)
     if last:

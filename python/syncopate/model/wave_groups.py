@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 from syncopate.errors import SyncopateError
 from syncopate.model.curve import Curve
+from syncopate.model.numbers import expect_count, expect_number
 
 __all__ = ["Grouping", "WaveModel"]
 
@@ -63,6 +64,8 @@ class WaveModel:
     comm_sms: int = 2
 
     def __post_init__(self) -> None:
+        expect_number("waves: gemm_us", self.gemm_us)
+        expect_count("waves: tile_bytes", self.tile_bytes)
         if self.tiles < 1 or not 0 <= self.comm_sms < self.sms:
             raise SyncopateError(
                 f"waves: expects tiles, and fewer comm_sms than sms, but got {self.tiles}, {self.comm_sms}, {self.sms}"
