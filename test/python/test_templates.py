@@ -55,6 +55,13 @@ def test_one_shot_is_added_by_roles_only(combine):
         all_reduce_tiles(plan, plan.buffer("c", (8, 8), "f32"), strategy)
 
 
+@pytest.mark.parametrize("template", [all_reduce_tiles, reduce_scatter_tiles])
+def test_one_rank_has_nothing_to_add_up(template):
+    plan = syncopate.Plan("sum", [1])
+    with pytest.raises(PlanError, match="mesh: expects at least 2 ranks to add up, but got 1"):
+        template(plan, plan.buffer("c", (8, 8), "f32"))
+
+
 def test_blocks_that_end_within_a_tile_are_for_roles():
     workload = syncopate.GemmWorkload("gemm_rs", 65, 64, 64, 2)
     with pytest.raises(PlanError, match=r"at one part, but not at(.|\n)*combine=Combine.ROLE"):

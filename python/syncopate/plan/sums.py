@@ -54,6 +54,8 @@ class Sums:
     """Adds the parts of every rank's block at that rank, or everywhere, as a strategy says."""
 
     def __init__(self, plan: Plan, buffer: Buffer, strategy: Strategy) -> None:
+        if plan.world_size < 2:
+            raise PlanError(f"mesh: expects at least 2 ranks to add up, but got {plan.world_size}")
         plan.follow(strategy)
         self.plan, self.buffer, self.strategy = plan, buffer, strategy
         # Of the last ranks there may be none; no block has more rows than the first.

@@ -66,7 +66,8 @@ def reduce_scatter_tiles(
         By rank, the token that its block of the sum is there; of a rank without one, that all are.
 
     Raises:
-        PlanError: The plan has followed another strategy before, or a rule of the plan is broken.
+        PlanError: There is one rank only, the plan has followed another strategy before, or a rule of the plan is
+            broken.
     """
     strategy = strategy or Strategy()
     if strategy.leaves_collective:

@@ -69,7 +69,7 @@ class AttentionWorkload:
         head_dim: Elements of a head: 64, 128 or 256, or another power of two.
         sequence: Elements of the sequence, of all ranks. Of DECODE, the keys of each sequence for which all ranks
             together have room.
-        world_size: Number of ranks.
+        world_size: Number of ranks, at least 2: one alone has nothing to bring or send.
         batch: Sequences.
         causal: Whether a query takes the keys up to its own place only. Of DECODE the query stands behind all keys.
         dtype: Element type: f16 or bf16.

@@ -85,7 +85,7 @@ class GemmWorkload:
         m: M, the rows of A and C of one rank's GEMM, gathered ones included.
         n: N, the rows of a rank's B.
         k: K, the columns of a rank's A and B.
-        world_size: Number of ranks.
+        world_size: Number of ranks, at least 2: one alone has nothing to bring or send.
         dtype: Element type as MLIR spells it, one of `GEMM_DTYPES`.
         node_size: Ranks of a node, which reach one another's memory; all of them if it is left out. Between nodes the
             default strategy has NCCL move what goes there, by two levels.
